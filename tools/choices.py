@@ -4,7 +4,7 @@
 Takes 70 seconds without arguments.
 Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 72 ranks on 2 to 16 hosts, 8 bytes
 to 64 MiB (4 MiB where there is a block a rank), with rank 0 and the last rank as roots. A line for each collective: cells, the share of them in which the chosen
-algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --wide: other layouts, up to 192 ranks on 3 to 100 hosts, and sizes
+algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --wide: other layouts, up to 192 ranks on 2 to 100 hosts, and sizes
 between those; takes 140 seconds. --above: names the cells that are worse.
 --most: exit code 1 if there is one that is worse.
 --yardstick: the chosen algorithms' times on hosts of 8 ranks by T = log2(hosts) x 10 us + the longer of what a host's link and

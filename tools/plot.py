@@ -203,7 +203,8 @@ def uneven(out, path, *others):
         return {cell: pick(rows) for cell, rows in cells.items()}
 
     def chosen(rows):
-        return next(row["time"] for row in rows if row["auto"])
+        times = [row["time"] for row in rows if row["auto"]]
+        return times[0] if times else sys.exit(f"the chosen algorithm of {rows[0]['ranks']} ranks and {rows[0]['bytes']} bytes was not simulated")
 
     def fastest(rows):
         return min(row["time"] for row in rows)

@@ -37,7 +37,7 @@ simulate flat.csv all_reduce 512,4096,32768 1K,1M,8M "$names"
 join tree.csv > docs/study/all_reduce_tree.csv
 # Where all are not alike: host 3 takes twice as long, or its link carries a quarter; leaves with a narrow way up, whose
 # hosts have neighbouring ranks or not.
-# Rings of all ranks, which have no symmetry here, would take most of the time and are never the fastest.
+# Rings of all ranks, which have no symmetry here, would take most of the time and are left out.
 uneven() {
   local file=$1
   shift

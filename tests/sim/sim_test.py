@@ -93,6 +93,12 @@ class Networks(unittest.TestCase):
         self.assertGreater(dealt, 3 * filled)
         self.assertLess(dealt, 4.1 * filled)
 
+    def test_ranks_over_tcp_have_places_each(self):
+        tree = ("all_reduce", "--algo", "ring", "--ranks", "16", "--transport", "tcp", "--bytes", "4M", "--bandwidth", "10gbit",
+                "--hosts-per-leaf", "4", "--oversubscription", "4")
+        self.assertGreater(time_of(*tree, "--hosts-on-leaves", "dealt"), 2 * time_of(*tree))
+        self.assertGreater(time_of(*tree, "--slow-link", "15:8"), 1.9 * time_of(*tree))
+
     def test_slow_hosts_and_links(self):
         ring = ("all_reduce", "--algo", "ring", "--ranks", "16", "--per-host", "1", "--bytes", "4M", "--bandwidth", "10gbit")
         alike = time_of(*ring)
@@ -150,8 +156,13 @@ class Errors(unittest.TestCase):
         self.assert_refused("neither filled nor dealt", "all_reduce", "--ranks", "4", "--per-host", "1", "--hosts-per-leaf", "2", "--hosts-on-leaves", "sorted")
         self.assert_refused("there is one switch", "all_reduce", "--ranks", "4", "--hosts-on-leaves", "dealt")
         self.assert_refused("there is no host 4 of 4", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-host", "4:2")
-        self.assert_refused("'3:0.5' is no host", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-link", "1:2,3:0.5")
-        self.assert_refused("'3:nan' is no host", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-link", "3:nan")
+        links = ("all_reduce", "--ranks", "4", "--per-host", "1", "--bandwidth", "1gbit", "--slow-link")
+        self.assert_refused("'3:0.5' is no host", *links, "1:2,3:0.5")
+        self.assert_refused("'3:nan' is no host", *links, "3:nan")
+        self.assert_refused("'' is no host", *links, "3:2,")
+        self.assert_refused("host 3 is named twice", *links, "3:2,3:4")
+        self.assert_refused("--bandwidth gives them a rate", "all_reduce", "--ranks", "4", "--per-host", "1", "--slow-link", "3:2")
+        self.assert_refused("to host 3 would take more than 10 s", *links, "3:100", "--max-message", "1G")
         self.assert_refused("there is no rank 7", "broadcast", "--ranks", "4", "--root", "7")
         self.assert_refused("8 hosts for 4 ranks", "all_reduce", "--ranks", "4", "--hosts", "8")
         self.assert_refused("cannot be read", "all_reduce", "--ranks", "4", "--costs", "/nonexistent")

@@ -22,7 +22,7 @@ namespace {
 /// The largest values that the simulator can calculate with.
 constexpr Time kSlowestMessage = 10'000'000'000'000;
 constexpr int kMostRanks = 1 << 22;
-constexpr int kSlowest = 1000;
+constexpr int kSlowest = 100;
 /// The library's communicators have so many.
 constexpr int kLanes = 2;
 constexpr std::uint32_t kCredits = 4;
@@ -60,15 +60,21 @@ bool parse_with_unit(const std::string& text, const Unit (&units)[N], double* va
   return false;
 }
 
+bool is_all_tcp(const WorldOptions& options) { return options.transport == "tcp" && options.ranks > 1; }
+
+/// Ranks that are all connected by tcp have a link each, as if each were a host.
+int hosts_of(const WorldOptions& options) { return is_all_tcp(options) ? options.ranks : options.hosts; }
+
 /// Where hosts stand that were not given out leaf after leaf.
 Status set_places(const WorldOptions& options, FatTree* tree) {
   if (options.hosts_on_leaves.empty() || options.hosts_on_leaves == "filled") return {};
   if (options.hosts_per_leaf == 0)
     return fail(Code::kInvalidArgument, "--hosts-on-leaves: there is one switch; --hosts-per-leaf makes leaves");
-  tree->places.resize(static_cast<std::size_t>(options.hosts));
+  const int hosts = hosts_of(options);
+  tree->places.resize(static_cast<std::size_t>(hosts));
   std::iota(tree->places.begin(), tree->places.end(), 0);
   if (options.hosts_on_leaves == "dealt") {
-    const int leaves = (options.hosts + options.hosts_per_leaf - 1) / options.hosts_per_leaf;
+    const int leaves = (hosts + options.hosts_per_leaf - 1) / options.hosts_per_leaf;
     for (std::int32_t& place : tree->places) place = place % leaves * options.hosts_per_leaf + place / leaves;
     return {};
   }
@@ -85,9 +91,11 @@ Status set_places(const WorldOptions& options, FatTree* tree) {
 /// Calls found(host, percent) for each "host:factor" of the list.
 template <typename Found>
 Status each_slow(const char* option, std::string_view list, int hosts, const Found& found) {
-  while (!list.empty()) {
+  std::vector<int> seen;
+  for (bool more = !list.empty(); more;) {
     const std::string word(list.substr(0, list.find(',')));
-    list.remove_prefix(std::min(word.size() + 1, list.size()));
+    more = word.size() < list.size();
+    list.remove_prefix(word.size() + (more ? 1 : 0));
     int host = -1;
     double factor = 0;
     char rest = 0;
@@ -97,20 +105,31 @@ Status each_slow(const char* option, std::string_view list, int hosts, const Fou
                   kSlowest);
     if (host < 0 || host >= hosts)
       return fail(Code::kInvalidArgument, "{}: there is no host {} of {}", option, host, hosts);
+    if (std::find(seen.begin(), seen.end(), host) != seen.end())
+      return fail(Code::kInvalidArgument, "{}: host {} is named twice", option, host);
+    seen.push_back(host);
     found(host, static_cast<std::int32_t>(std::lround(factor * 100)));
   }
   return {};
 }
 
-Status set_slow_hosts(const WorldOptions& options, std::vector<SlowHost>* slow) {
+Status set_slow_hosts(const WorldOptions& options, Network* network) {
+  if (!options.slow_links.empty() && network->costs.tcp.wire_kib == 0)
+    return fail(Code::kInvalidArgument, "--slow-link: links take no time here; --bandwidth gives them a rate");
+  std::vector<SlowHost>* const slow = &network->slow_hosts;
   const auto of = [&](int host) -> SlowHost& {
     const auto it = std::find_if(slow->begin(), slow->end(), [&](const SlowHost& one) { return one.host == host; });
     return it != slow->end() ? *it : slow->emplace_back(SlowHost{host});
   };
-  TUTTI_TRY(each_slow("--slow-host", options.slow_hosts, options.hosts,
+  TUTTI_TRY(each_slow("--slow-host", options.slow_hosts, hosts_of(options),
                       [&](int host, std::int32_t percent) { of(host).work_percent = percent; }));
-  return each_slow("--slow-link", options.slow_links, options.hosts,
-                   [&](int host, std::int32_t percent) { of(host).link_percent = percent; });
+  TUTTI_TRY(each_slow("--slow-link", options.slow_links, hosts_of(options),
+                      [&](int host, std::int32_t percent) { of(host).link_percent = percent; }));
+  for (const SlowHost& one : *slow)
+    if (time_of(options.max_message, network->costs.tcp.wire_kib) > kSlowestMessage / one.link_percent * 100)
+      return fail(Code::kInvalidArgument, "--slow-link: a message of {} to host {} would take more than 10 s",
+                  size_text(options.max_message), one.host);
+  return {};
 }
 
 Status set_network(const WorldOptions& options, Network* network) {
@@ -139,7 +158,7 @@ Status set_network(const WorldOptions& options, Network* network) {
   network->tree.hosts_per_leaf = options.hosts_per_leaf;
   network->tree.oversubscription_percent = static_cast<std::int32_t>(std::lround(options.oversubscription * 100));
   TUTTI_TRY(set_places(options, &network->tree));
-  return set_slow_hosts(options, &network->slow_hosts);
+  return set_slow_hosts(options, network);
 }
 
 }  // namespace
@@ -154,7 +173,7 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   std::unique_ptr<World> world(new World);
   TUTTI_TRY(set_network(options, &world->network_));
 
-  const bool all_tcp = options.transport == "tcp" && options.ranks > 1;
+  const bool all_tcp = is_all_tcp(options);
   const auto ranks = static_cast<std::size_t>(options.ranks);
   std::vector<int> host_of(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank)
