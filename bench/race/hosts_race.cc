@@ -147,7 +147,7 @@ class HostsRace {
     return 2.0 * (ranks_ - 1) / ranks_ * static_cast<double>(bytes) / median(times[kTutti]) * 1e-9;
   }
 
-  /// Of what a host's link can carry: the ranks of a host need to send their data over it once.
+  /// The share of a link's rate that a host needs for the data that it has to send, however many ranks it has.
   double share_of_link(std::size_t bytes, const Times& times) const {
     const double sent = 2.0 * (options_.hosts - 1) / options_.hosts * static_cast<double>(bytes);
     return sent / median(times[kTutti]) * 1e-9 * 8 / options_.raw_gigabits;

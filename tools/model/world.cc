@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <numeric>
 #include <random>
-#include <string_view>
 
 #include "core/costs_file.h"
 #include "core/machine.h"
@@ -65,7 +64,7 @@ bool is_all_tcp(const WorldOptions& options) { return options.transport == "tcp"
 /// Ranks that are all connected by tcp have a link each, as if each were a host.
 int hosts_of(const WorldOptions& options) { return is_all_tcp(options) ? options.ranks : options.hosts; }
 
-/// Where hosts stand that were not given out leaf after leaf.
+/// Sets the hosts' places on the leaves, unless they fill one leaf after the other.
 Status set_places(const WorldOptions& options, FatTree* tree) {
   if (options.hosts_on_leaves.empty() || options.hosts_on_leaves == "filled") return {};
   if (options.hosts_per_leaf == 0)
@@ -81,7 +80,7 @@ Status set_places(const WorldOptions& options, FatTree* tree) {
   if (options.hosts_on_leaves != "shuffled")
     return fail(Code::kInvalidArgument, "--hosts-on-leaves: '{}' is neither filled nor dealt nor shuffled",
                 options.hosts_on_leaves);
-  // What std::shuffle does may differ from one standard library to the next.
+  // The order that std::shuffle gives may differ from one standard library to the next.
   std::mt19937 random(1);
   for (std::size_t left = tree->places.size(); left > 1; --left)
     std::swap(tree->places[left - 1], tree->places[random() % left]);
@@ -90,12 +89,10 @@ Status set_places(const WorldOptions& options, FatTree* tree) {
 
 /// Calls found(host, percent) for each "host:factor" of the list.
 template <typename Found>
-Status each_slow(const char* option, std::string_view list, int hosts, const Found& found) {
+Status each_slow(const char* option, const std::string& list, int hosts, const Found& found) {
+  if (list.empty()) return {};
   std::vector<int> seen;
-  for (bool more = !list.empty(); more;) {
-    const std::string word(list.substr(0, list.find(',')));
-    more = word.size() < list.size();
-    list.remove_prefix(word.size() + (more ? 1 : 0));
+  for (const std::string& word : split_list(list)) {
     int host = -1;
     double factor = 0;
     char rest = 0;
@@ -234,6 +231,16 @@ std::string collective_names() {
     names += (names.empty() ? "" : " ") + std::string(name_of(collective));
   }
   return names;
+}
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', begin), text.size());
+    words.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return words;
 }
 
 bool parse_size(const std::string& text, std::size_t* bytes) {

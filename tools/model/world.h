@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "collectives/choice/automatic_choice.h"
 #include "collectives/choice/choice.h"
@@ -61,6 +62,8 @@ Collective find_collective(const std::string& name);
 /// All collectives that have algorithms, separated by blanks.
 std::string collective_names();
 
+/// The words between commas; empty ones count.
+std::vector<std::string> split_list(const std::string& text);
 /// Reads "8", "64K", "1.5M"; returns false if the text is no size.
 bool parse_size(const std::string& text, std::size_t* bytes);
 /// Reads "12", "1.5us", "3ms"; without a unit the time is in nanoseconds.

@@ -16,16 +16,6 @@ struct Typed {
   bool version = false, one_by_one = false;
 };
 
-std::vector<std::string> split_list(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', begin), text.size());
-    words.push_back(text.substr(begin, comma - begin));
-    begin = comma + 1;
-  }
-  return words;
-}
-
 std::size_t size_or_throw(const char* option, const std::string& text) {
   std::size_t bytes = 0;
   if (model::parse_size(text, &bytes)) return bytes;
@@ -83,7 +73,7 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
 
 void set_algorithms(const Typed& typed, Options* options) {
   if (typed.algorithms == "all") return;
-  for (const std::string& name : split_list(typed.algorithms)) {
+  for (const std::string& name : model::split_list(typed.algorithms)) {
     if (name != "auto" && find_algorithm(options->collective, name) == nullptr) {
       throw CLI::ValidationError("--algo", std::string(name_of(options->collective)) + " does not offer '" + name +
                                                "'; it offers " + algorithm_names(options->collective) + ", and auto");
@@ -100,7 +90,7 @@ void set_options(const Typed& typed, Options* options) {
         "collective", typed.collective.empty() ? "name " + names : "'" + typed.collective + "' is none; " + names);
   }
   if (typed.ranks.empty()) throw CLI::ValidationError("--ranks", "say how many ranks there are");
-  for (const std::string& word : split_list(typed.ranks)) {
+  for (const std::string& word : model::split_list(typed.ranks)) {
     std::size_t ranks = 0;
     if (word.find('.') != std::string::npos || !model::parse_size(word, &ranks) || ranks < 1 || ranks > 1 << 22) {
       throw CLI::ValidationError("--ranks", "'" + word + "' is no number of ranks (1 to 4M, or a list)");
@@ -111,7 +101,7 @@ void set_options(const Typed& typed, Options* options) {
     }
   }
   const bool barrier = options->collective == Collective::kBarrier;
-  for (const std::string& word : split_list(barrier ? "0" : typed.bytes)) {
+  for (const std::string& word : model::split_list(barrier ? "0" : typed.bytes)) {
     options->sizes.push_back(size_or_throw("--bytes", word));
   }
   options->world.max_message = size_or_throw("--max-message", typed.slot);

@@ -37,18 +37,20 @@ constexpr std::size_t kTcpSharedCoresDoublingBytesARank = 3 * 1024;
 constexpr std::size_t kTcpSharedCoresDoublingBytes = 32 * 1024;
 constexpr std::size_t kTcpSharedCoresHalvingBytes = 64 * 1024;
 constexpr std::size_t kTcpSharedCoresScatterBytes = 128 * 1024;
-/// With several ranks a host, leaders exchange the whole data: on few hosts up to so many bytes a rank of a host, of
-/// which four count, on more up to the last. On so many hosts leaders send to all others at once, and with two ranks a
-/// host recursive doubling has fewer messages.
+/// Hosts with several ranks that are one system: small data is exchanged by leaders. Few hosts do so up to so many
+/// bytes for each rank of a host, and further ranks than these do not count.
 constexpr int kTcpSharedCoresFewHosts = 4;
 constexpr std::size_t kTcpSharedCoresLeaderBytesARank = 8 * 1024;
 constexpr int kTcpSharedCoresLeaderRanks = 4;
-constexpr int kTcpSharedCoresManyHosts = 8;
+/// More hosts do so up to so many bytes. Up to so many hosts leaders send to all others at once, so that with two ranks
+/// a host recursive doubling has fewer messages.
 constexpr std::size_t kTcpSharedCoresLeaderBytes = 4 * 1024;
-/// Then drivers exchange their shares, which are few messages (two hosts, more than few hosts), before the exchange
-/// with one round that scatters, and that gives way to rings of drivers.
+constexpr int kTcpSharedCoresManyHosts = 8;
+/// Larger data is exchanged by drivers, each its share: on two hosts up to the first, on more than few up to the
+/// second.
 constexpr std::size_t kTcpSharedCoresPairExchangeBytes = 64 * 1024;
 constexpr std::size_t kTcpSharedCoresExchangeBytes = 32 * 1024;
+/// Still larger data takes the exchange with one round that scatters, up to here, and then rings of drivers.
 constexpr std::size_t kTcpSharedCoresHostsScatterBytes = 256 * 1024;
 /// Hierarchical all-reduce of two hosts: leaders alone exchange the whole data below, a ring of drivers above. The same
 /// between devices (named_peers_algorithm), there also of more hosts. Not where hosts are one system.
@@ -106,17 +108,17 @@ std::string_view blocks_between(Collective collective, std::size_t bytes, const 
 /// network is known, and go by thresholds where it is not.
 bool roots_by_time(const Machine& machine) { return machine.ranks > kTcpAllPairsRanks && !machine.same_boot_id; }
 
-/// Whether recursive doubling serves an all-reduce of ranks that share their cores and no host.
-bool doubles_on_one_system(std::size_t bytes, int ranks) {
-  const std::size_t all = static_cast<std::size_t>(ranks) * kTcpSharedCoresDoublingBytesARank;
-  return bytes <= std::min(all, kTcpSharedCoresDoublingBytes);
+/// Whether recursive doubling serves an all-reduce of ranks that have a host each. They must share their cores.
+bool doubles_on_one_system(std::size_t bytes, const Machine& machine) {
+  const std::size_t all = static_cast<std::size_t>(machine.ranks) * kTcpSharedCoresDoublingBytesARank;
+  return machine.same_boot_id && machine.ranks > kTcpSameBootRanks &&
+         bytes <= std::min(all, kTcpSharedCoresDoublingBytes);
 }
 
-/// What serves an all-reduce of hosts with several ranks that are one system: leaders exchange the whole data up to the
-/// first, drivers their shares, which are few messages, up to the second.
+/// Where one algorithm gives way to the next in an all-reduce of hosts with several ranks that are one system.
 struct BytesOnOneSystem {
-  std::size_t leaders;
-  std::size_t exchange;
+  std::size_t leaders;   ///< up to here leaders exchange the whole data
+  std::size_t exchange;  ///< up to here drivers exchange their shares
 };
 BytesOnOneSystem bytes_on_one_system(const HostMap& map) {
   if (map.hosts > kTcpSharedCoresFewHosts) return {kTcpSharedCoresLeaderBytes, kTcpSharedCoresExchangeBytes};
@@ -130,7 +132,6 @@ BytesOnOneSystem bytes_on_one_system(const HostMap& map) {
 std::string_view all_reduce_on_one_system(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   const bool alone = is_alone(machine, hosts);
   const int n = alone ? machine.ranks : hosts->hosts;
-  if (alone && doubles_on_one_system(bytes, n)) return "recursive_doubling";
   if (!alone) {
     const BytesOnOneSystem most = bytes_on_one_system(*hosts);
     const bool doubles = hosts->most <= 2 && n > kTcpSharedCoresFewHosts && n <= kTcpSharedCoresManyHosts;
@@ -151,9 +152,9 @@ std::string_view all_reduce_between(std::size_t bytes, const Machine& machine) {
   const int n = machine.ranks;
   const bool all_at_once = n <= kTcpAllPairsRanks && bytes <= (n == 2 ? kTcpPairBytes : kTcpAllPairsBytes);
   if (machine.deterministic) return all_at_once ? "all_pairs" : "all_pairs_two_shot";
+  if (doubles_on_one_system(bytes, machine)) return "recursive_doubling";
   if (n > kTcpAllPairsRanks) return all_reduce_of_many(bytes, machine, nullptr);
-  if (all_at_once) return one_round(machine) ? "all_pairs" : "recursive_doubling";
-  if (machine.same_boot_id && n > 2 && doubles_on_one_system(bytes, n)) return "recursive_doubling";
+  if (all_at_once) return "all_pairs";
   const bool halves = n > 2 && std::has_single_bit(static_cast<unsigned>(n)) && holds_chunks(machine, n);
   const std::size_t halved = machine.same_boot_id ? kTcpSharedCoresHalvingBytes : kTcpHalvingBytes;
   if (halves) return bytes <= halved ? "halving_doubling" : "ring";

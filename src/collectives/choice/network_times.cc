@@ -226,7 +226,8 @@ Time NetworkTimes::rows_in_rounds(bool adds) const {
   const std::int64_t others = std::int64_t{turns_} * (each_ - 1);
   const Time row = product(each_, time_of(bytes_, tcp_.wire_kib));
   const Time sent = product(turns_ * each_, time_of(bytes_, tcp_.send_kib + tcp_.recv_kib + (adds ? sum : 0)));
-  // Who receives rows sends them to all others of its host, or before adds up what these have for them.
+  // In an all-gather the rank that receives rows sends them to all others of its host. In a reduce-scatter the rank
+  // that sends rows first adds up what these have for them.
   const Time serves = time_of(bytes_, adds ? shm.recv_kib + sum : shm.send_kib);
   const Time is_served = time_of(bytes_, adds ? shm.send_kib : shm.recv_kib + machine_.costs.copy_kib);
   Time between = 0;

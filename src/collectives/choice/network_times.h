@@ -73,7 +73,7 @@ class NetworkTimes {
   Time passes(std::size_t bytes, std::int32_t hops) const;
   /// Memory's time for an all-gather or reduce-scatter, where one side has a block and the other one a block of each.
   Time memory_of_results() const;
-  /// What blocks_apart() says of blocks of `bytes` if each goes in `messages` of one part each.
+  /// The time of blocks_apart() without memory's, for blocks of `bytes` that are sent in `messages` messages each.
   Time blocks_apart(Collective collective, std::size_t bytes, std::int64_t messages) const;
   /// Memory's time for an all-to-all, whose ranks have a block for each.
   Time memory_of_blocks() const;

@@ -215,7 +215,7 @@ TEST(NetworkTimes, ChooseFastAllToAlls) {
   }
 }
 
-/// What was chosen for these took 1.4 to 2.3 times as long as the rival.
+/// For each of these the library used to choose an algorithm that takes 1.3 to 2.3 times as long as the rival.
 TEST(NetworkTimes, ChooseFastOnOtherNetworks) {
   struct Case {
     Collective collective;

@@ -238,7 +238,7 @@ TEST(Simulator, ASlowLinkIsSlowBothWays) {
   network.slow_hosts = {SlowHost{0, 100, 300}};
   EXPECT_EQ(scatter(), 500 + 3 * 3 * 8 * 10'000);
   EXPECT_EQ(gather(), 500 + 3 * 3 * 8 * 10'000);
-  // Of another host than the root's: it has a third of the root's link anyway, until it is slower than that.
+  // Another host than the root gets a third of what the root's link carries. Its own link counts if it carries less.
   network.slow_hosts = {SlowHost{2, 100, 300}};
   EXPECT_EQ(scatter(), 500 + 3 * 8 * 10'000);
   network.slow_hosts = {SlowHost{2, 100, 600}};
