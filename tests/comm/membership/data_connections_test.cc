@@ -399,12 +399,14 @@ TEST(TimedWiring, AStoppedProcessIsWaitedFor) {
 }
 
 /// Takes the connections that come to this process's TCP listener in the hub's place, and closes them after a while.
-Status close_late(milliseconds pause) {
+/// Sets mark 1 once it does.
+Status close_late(SharedPage& page, milliseconds pause) {
   const int own = find_listener();
   TUTTI_TRY(expect(own >= 0, "there is no listener"));
   const Descriptor listener(::fcntl(own, F_DUPFD_CLOEXEC, 0));
   const Descriptor other(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   TUTTI_TRY(expect(::dup2(other.get(), own) == own, "the listener stays the hub's"));
+  page.mark(1);
   std::vector<Descriptor> taken;
   for (const auto end = Clock::now() + pause; Clock::now() < end; std::this_thread::sleep_for(milliseconds(1)))
     if (Descriptor next(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC)); next.valid())
@@ -422,8 +424,11 @@ TEST(TimedWiring, ATryThatEndsLateIsNotTheLast) {
     TUTTI_TRY(join_apart(rank, 2, page, &joined, 0.3));
     page.mark(0);
     page.wait_for_mark(0, 2);
-    if (rank == 1) joined.tcp_streams->want(Rank{0}, kWiringLane);
-    if (rank == 0) TUTTI_TRY(close_late(milliseconds(700)));
+    if (rank == 0) TUTTI_TRY(close_late(page, milliseconds(700)));
+    if (rank == 1) {
+      page.wait_for_mark(1, 1);
+      joined.tcp_streams->want(Rank{0}, kWiringLane);
+    }
     TcpStream stream;
     const bool came = test::comes_true([&] {
       return joined.tcp_streams->take(Rank{1 - rank}, kWiringLane, &stream) ||
@@ -431,8 +436,8 @@ TEST(TimedWiring, ATryThatEndsLateIsNotTheLast) {
     });
     TUTTI_TRY(expect(came && stream.socket.valid(), "it gave up: " + joined.membership->cause().text));
     TUTTI_TRY(talk(stream, Rank{rank}, Rank{1 - rank}));
-    page.mark(1);
-    page.wait_for_mark(1, 2);
+    page.mark(2);
+    page.wait_for_mark(2, 2);
     joined.membership->say_goodbye(0);
     return Status();
   });
