@@ -42,7 +42,8 @@ void Communicator::start_listening() {
 
 void Communicator::start_link_service() {
   call_driver_.share_links();
-  link_service_ = std::make_shared<LinkService>(membership().hub()->loop(), call_driver_);
+  link_service_ =
+      std::make_shared<LinkService>(membership().hub()->loop(), call_driver_, oversubscription_.ranks_per_core());
   joined_.tcp_streams->set_listener([this] {
     executor_->links().wake();
     link_service_->arrived();

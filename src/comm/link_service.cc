@@ -1,14 +1,13 @@
 #include "comm/link_service.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace tutti {
 
 void LinkService::arrived() {
   looks_left_ = kLooksAtTheEnd;
-  pause_ = kFirstPause;
-  if (timer_ != 0 && due_ <= Clock::now() + kFirstPause) return;  // many connections may come at once
+  pause_ = first_pause_;
+  if (timer_ != 0 && due_ <= Clock::now() + first_pause_) return;  // many connections may come at once
   loop_.cancel(std::exchange(timer_, 0));
   plan();
 }
@@ -21,7 +20,7 @@ void LinkService::plan() {
     self->timer_ = 0;
     self->look();
   });
-  pause_ = std::min(2 * pause_, kLongestPause);
+  pause_ = std::max(first_pause_, std::min(2 * pause_, kLongestPause));
 }
 
 void LinkService::look() {

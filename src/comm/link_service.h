@@ -2,6 +2,7 @@
 // peer that needs it may be waited for elsewhere.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -17,8 +18,9 @@ namespace tutti {
 /// had all that was sent.
 class LinkService : public std::enable_shared_from_this<LinkService> {
  public:
-  /// `driver` outlives the call of stop(), and `loop` all calls of arrived().
-  LinkService(EventLoop& loop, CallDriver& driver) : loop_(loop), driver_(&driver) {}
+  /// `driver` outlives the call of stop(), and `loop` all calls of arrived(). Many ranks on each core look less often.
+  LinkService(EventLoop& loop, CallDriver& driver, int ranks_per_core)
+      : loop_(loop), first_pause_(std::max(kShortestPause, ranks_per_core * kPauseEach)), driver_(&driver) {}
 
   /// A connection has come. Loop thread only.
   void arrived();
@@ -26,8 +28,9 @@ class LinkService : public std::enable_shared_from_this<LinkService> {
   void stop();
 
  private:
-  static constexpr std::chrono::milliseconds kFirstPause{1};
-  static constexpr std::chrono::milliseconds kLongestPause{64};
+  static constexpr std::chrono::microseconds kShortestPause{1'000};
+  static constexpr std::chrono::microseconds kPauseEach{200};  // for each rank on a core
+  static constexpr std::chrono::microseconds kLongestPause{64'000};
   static constexpr int kLooksAtTheEnd = 2;  // a first frame that the socket did not take is written by the second one
 
   void plan();
@@ -37,7 +40,8 @@ class LinkService : public std::enable_shared_from_this<LinkService> {
   EventLoop& loop_;
   EventLoop::TimerId timer_ = 0;
   Clock::time_point due_{};
-  std::chrono::milliseconds pause_ = kFirstPause;
+  const std::chrono::microseconds first_pause_;
+  std::chrono::microseconds pause_ = first_pause_;
   int looks_left_ = 0;
 
   Mutex mutex_;

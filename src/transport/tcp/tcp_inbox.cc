@@ -49,12 +49,12 @@ std::uint32_t TcpInbox::partly() const { return filling_ ? static_cast<std::uint
 
 void TcpInbox::restart(std::vector<std::byte> leftover) {
   const std::size_t size = leftover.size();
-  if (size > buffer_.size() || buffer_.empty()) {
-    leftover.resize(std::max(size, kBufferBytes));  // if there is no memory, nothing has been changed
-    buffer_ = std::move(leftover);
-  } else {
-    std::copy(leftover.begin(), leftover.end(), buffer_.begin());
+  if (size > buffer_bytes_ || !buffer_) {
+    const std::size_t bytes = std::max(size, kBufferBytes);
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(bytes);  // not zeroed: that takes all pages
+    buffer_bytes_ = bytes;
   }
+  std::copy(leftover.begin(), leftover.end(), buffer_.get());
   begin_ = 0;
   end_ = size;
   fault_.clear();
@@ -78,7 +78,7 @@ bool TcpInbox::take_buffered(std::optional<FrameKind> kind, Listener& listener) 
     if (filling_ && resumed_) {
       const std::size_t rest = filled_frame_.payload - filled_;
       const std::size_t taken = std::min(rest, here);
-      if (taken != 0) std::memcpy(target_ + filled_, buffer_.data() + begin_, taken);
+      if (taken != 0) std::memcpy(target_ + filled_, buffer_.get() + begin_, taken);
       begin_ += taken;
       filled_ += taken;
       if (taken < rest) return true;
@@ -88,15 +88,15 @@ bool TcpInbox::take_buffered(std::optional<FrameKind> kind, Listener& listener) 
     }
     if (here < TcpFrame::kBytes) break;
     TcpFrame frame;
-    const FrameView view(buffer_.data() + begin_, TcpFrame::kBytes);
+    const FrameView view(buffer_.get() + begin_, TcpFrame::kBytes);
     if (!decode(view, max_message_, check_, &frame)) return insane("a damaged frame");
     begin_ += TcpFrame::kBytes;
     if (!take_frame(frame, listener)) return false;
   }
   if (begin_ == end_) {
     begin_ = end_ = 0;
-  } else if (begin_ > buffer_.size() / 2) {
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  } else if (begin_ > buffer_bytes_ / 2) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, end_ - begin_);
     end_ -= std::exchange(begin_, 0);
   }
   return true;
@@ -152,9 +152,9 @@ bool TcpInbox::end_message() {
 SocketState TcpInbox::receive(TcpStream& stream) {
   const std::size_t rest = filling_ && resumed_ ? filled_frame_.payload - filled_ : 0;
   const std::size_t frame = TcpFrame::kBytes - std::min(end_ - begin_, TcpFrame::kBytes - 1);
-  const std::size_t ahead = wanted_bytes_ >= kInPlaceBytes ? frame : buffer_.size();
+  const std::size_t ahead = wanted_bytes_ >= kInPlaceBytes ? frame : buffer_bytes_;
   std::size_t got = 0;
-  const SocketState state = receive_some(stream, target_ + filled_, rest, std::min(ahead, buffer_.size() - end_), &got);
+  const SocketState state = receive_some(stream, target_ + filled_, rest, std::min(ahead, buffer_bytes_ - end_), &got);
   if (state != SocketState::kDone) return state;
   bytes_read_ += got;
   const std::size_t placed = std::min(got, rest);
@@ -165,7 +165,7 @@ SocketState TcpInbox::receive(TcpStream& stream) {
 
 SocketState TcpInbox::receive_some(TcpStream& stream, std::byte* first, std::size_t first_bytes, std::size_t behind,
                                    std::size_t* got) {
-  std::byte* const buffer = buffer_.data() + end_;
+  std::byte* const buffer = buffer_.get() + end_;
   if (stream.tls) {
     SocketState state = SocketState::kDone;
     const std::span<std::byte> to = first_bytes != 0 ? std::span(first, first_bytes) : std::span(buffer, behind);
@@ -193,7 +193,7 @@ SocketState TcpInbox::receive_some(TcpStream& stream, std::byte* first, std::siz
 }
 
 std::size_t TcpInbox::memory_bytes() const {
-  std::size_t bytes = buffer_.size();
+  std::size_t bytes = buffer_bytes_;
   for (const Link& link : links_)
     for (const Message& message : link.messages) bytes += message.slot.capacity();
   return bytes;

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -108,7 +109,8 @@ class TcpInbox {
   std::byte* target_ = nullptr;
   std::size_t filled_ = 0;
 
-  std::vector<std::byte> buffer_;  // what was received and not taken yet: begin_ to end_
+  std::unique_ptr<std::byte[]> buffer_;  // what was received and not taken yet: begin_ to end_
+  std::size_t buffer_bytes_ = 0;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   std::size_t wanted_bytes_ = 0;  // the size of the message asked for last
