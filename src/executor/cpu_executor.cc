@@ -262,10 +262,10 @@ Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
 
 template <Endpoint E>
 void CpuExecutor<E>::start(std::span<Transfer> transfers) {
+  point_to_point_.start(transfers);  // if it lacks memory, nothing has begun
   runs_transfers_ = true;
   awaited_ = kNoRank;
   mismatched_ = kNoRank;
-  point_to_point_.start(transfers);
 }
 
 template <Endpoint E>

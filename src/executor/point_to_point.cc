@@ -16,12 +16,7 @@ namespace tutti {
 
 template <Endpoint E>
 PointToPoint<E>::PointToPoint(E& endpoint, const PointToPointPolicy& policy)
-    : endpoint_(endpoint),
-      policy_(policy),
-      self_(endpoint.rank()),
-      piece_(endpoint.capabilities().max_message),
-      outbound_(static_cast<std::size_t>(endpoint.ranks())),
-      inbound_(static_cast<std::size_t>(endpoint.ranks())) {}
+    : endpoint_(endpoint), policy_(policy), self_(endpoint.rank()), piece_(endpoint.capabilities().max_message) {}
 
 template <Endpoint E>
 Fingerprint PointToPoint<E>::fingerprint(std::uint64_t sequence, bool envelope) {
@@ -30,6 +25,8 @@ Fingerprint PointToPoint<E>::fingerprint(std::uint64_t sequence, bool envelope) 
 
 template <Endpoint E>
 void PointToPoint<E>::start(std::span<Transfer> transfers) {
+  outbound_.resize(static_cast<std::size_t>(endpoint_.ranks()));
+  inbound_.resize(static_cast<std::size_t>(endpoint_.ranks()));
   transfers_ = transfers;
   courses_.assign(transfers.size(), Course{});
   for (const Rank peer : targets_) outbound_[index(peer)].sends.clear();

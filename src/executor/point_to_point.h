@@ -138,8 +138,8 @@ class PointToPoint final : public OpenTransfers {
   std::vector<Course> courses_;       // by transfer
   std::vector<Rank> targets_;         // peers that the batch sends to
   std::vector<Rank> sources_;         // peers that it receives from; all peers if one receive is from any
-  std::vector<Outbound> outbound_;    // by rank
-  std::vector<Inbound> inbound_;      // by rank
+  std::vector<Outbound> outbound_;    // by rank; empty until the first batch
+  std::vector<Inbound> inbound_;      // likewise
   std::vector<Delivery> deliveries_;  // under way, one after another
   std::size_t staged_to_self_ = 0;    // staged sends to this rank itself that are not kept yet
   std::size_t open_ = 0;              // transfers that have not ended

@@ -1,7 +1,7 @@
 // Communicators whose processes are connected to a few others each: what one knows reaches all, also when many have
 // left, and whoever wants to talk to somebody else makes a connection.
 // Covers comm/membership/control_connections.cc, comm/membership/membership_linker.cc, comm/membership/host_memory.cc,
-// comm/membership/member_event_batch.cc, comm/membership/host.cc.
+// comm/membership/member_event_batch.cc, net/host_identity.cc.
 #include <signal.h>
 
 #include "comm/membership/board_exchange.h"

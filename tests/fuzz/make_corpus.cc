@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -48,7 +49,7 @@ Member member(std::int32_t rank) {
       MemberHost{.name = "node", .id = "boot:1", .addresses = {{}, {.family = 6, .bytes = {}}}, .cores = "0,2-3"});
   made.port = 500;
   made.segment_bytes = 1 << 20;
-  made.device = "GPU";
+  made.device = std::make_shared<const std::string>("GPU");
   return made;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
+#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -25,7 +27,7 @@ inline Member member(std::int32_t rank) {
   made.host = std::make_shared<const MemberHost>(MemberHost{.name = "node", .id = "boot:1", .cores = "0,2-3"});
   made.port = 500;
   made.segment_bytes = kSegment;
-  made.device = "GPU";
+  made.device = std::make_shared<const std::string>("GPU");
   return made;
 }
 

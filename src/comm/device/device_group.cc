@@ -38,7 +38,7 @@ DeviceGroup::~DeviceGroup() {
 Status DeviceGroup::find_peers(const JoinResult& joined, DevicePeers* peers) const {
   peers->numbers = members_;
   for (const int rank : members_) {
-    const std::string& told = joined.devices[static_cast<std::size_t>(rank)];
+    const std::string& told = membership_.device(Rank{rank});
     if (told.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
     peers->cards.emplace_back();
     TUTTI_TRY(DeviceInfo::decode(told, &peers->cards.back()));

@@ -67,8 +67,8 @@ Status DeviceSide::open_early(const JoinResult& joined, HostExchange& ranks) {
 Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   const Machine& machine = request_.machine;
   const bool named = !request_.algorithm.empty() && request_.algorithm != "auto";
-  const bool all_have =
-      std::none_of(joined.devices.begin(), joined.devices.end(), [](const std::string& told) { return told.empty(); });
+  bool all_have = true;
+  for (Rank rank{0}; rank.value < membership_.ranks(); ++rank) all_have = all_have && !membership_.device(rank).empty();
   if (request_.forced || named || !request_.two_levels_from || machine.deterministic || !all_have ||
       machine.hosts.empty())
     return {};

@@ -49,17 +49,16 @@ struct JoinResult {
   /// ranks share it.
   std::vector<std::shared_ptr<Segment>> segments;
   std::unique_ptr<TcpStreamSource>
-      tcp_streams;                   ///< connections to any other rank, whatever its host; uses the membership's hub
-  std::vector<int> hosts;            ///< by rank: equal numbers share a host; counted from 0 in order of first rank
-  std::vector<int> processes;        ///< by rank: equal numbers share a process, counted likewise
-  std::vector<std::string> devices;  ///< by rank: its DeviceInfo, as in JoinRequest
-  bool single_process = false;       ///< every rank lives in this process
-  bool all_mapped = false;           ///< every rank's segment could be mapped
-  bool same_host_id = false;         ///< all ranks have the same host id, whether or not they share memory
-  std::string costs_text;            ///< rank 0's text, which holds for all
-  int same_boot_ranks = 1;           ///< ranks that run on the cores that this one runs on, itself included
-  int same_boot_cores = 1;           ///< the cores that these ranks have together: see cores_among()
-  int ranks_per_core = 1;            ///< as Machine::ranks_per_core
+      tcp_streams;              ///< connections to any other rank, whatever its host; uses the membership's hub
+  std::vector<int> hosts;       ///< by rank: equal numbers share a host; counted from 0 in order of first rank
+  std::vector<int> processes;   ///< by rank: equal numbers share a process, counted likewise
+  bool single_process = false;  ///< every rank lives in this process
+  bool all_mapped = false;      ///< every rank's segment could be mapped
+  bool same_host_id = false;    ///< all ranks have the same host id, whether or not they share memory
+  std::string costs_text;       ///< rank 0's text, which holds for all
+  int same_boot_ranks = 1;      ///< ranks that run on the cores that this one runs on, itself included
+  int same_boot_cores = 1;      ///< the cores that these ranks have together: see cores_among()
+  int ranks_per_core = 1;       ///< as Machine::ranks_per_core
 };
 
 /// Finds the secret that belongs to an id's nonce.

@@ -253,10 +253,9 @@ Member JoinTask::self() const {
                                                               .boot_id = host_.boot_id,
                                                               .addresses = hub_->addresses(),
                                                               .cores = core_list_text(request_.cores)});
-  member.socket = hub_->socket();
   member.port = hub_->port();
   member.segment_bytes = request_.segment_bytes.value;
-  member.device = request_.device;
+  if (!request_.device.empty()) member.device = std::make_shared<const std::string>(request_.device);
   return member;
 }
 
@@ -332,7 +331,6 @@ Status JoinTask::take_go(ByteView payload) {
     return member.host == members[0].host || member.host->id == members[0].host->id;
   });
   made.processes = processes_of(process_membership_->connections().order(), members.size());
-  for (const Member& member : members) made.devices.push_back(member.device);
   made.costs_text = std::move(go.costs_text);
   made.same_boot_ranks = ranks_of_same_boot(*members[static_cast<std::size_t>(request_.rank.value)].host, members);
   // This rank knows its own cores even if their list is too long to travel.

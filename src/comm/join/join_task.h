@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "comm/join/join.h"
-#include "comm/membership/host.h"
 #include "comm/membership/hub.h"
 #include "comm/membership/process_membership.h"
 #include "comm/membership/unique_id.h"
 #include "core/mutex.h"
 #include "net/dialer.h"
+#include "net/host_identity.h"
 
 namespace tutti {
 

@@ -42,7 +42,7 @@ std::shared_ptr<PeerProcess> ControlConnections::add(const Member& first, const 
   std::vector<DialTarget> targets = tcp_targets(first.host->addresses, first.port, terms_.tls);
   if (first.host->id == terms_.host_id) {
     targets.emplace(targets.begin());
-    targets.front().socket_name = socket_name(first.socket);
+    targets.front().socket_name = socket_name(first.process);
   }
   auto peer = std::make_shared<PeerProcess>(
       owner_, PeerProcess::Place{.loop = loop_,

@@ -98,7 +98,7 @@ class ControlConnections {
   const ProcessId own_;
   Terms terms_;
   std::shared_ptr<MemberTable> member_table_;
-  std::unique_ptr<ProcessOrder> order_;  // set together with the member table
+  std::unique_ptr<ProcessOrder> order_;  // of the table's members, set together with it
   std::size_t self_ = 0;                 // the place of this process in the order
   Peers peers_;
   bool late_ = false;    // the join is over

@@ -269,7 +269,6 @@ Status Hub::acquire(const Settings& settings, std::shared_ptr<Hub>* hub) {
 Status Hub::open(const Settings& settings) {
   owner_ = ::getpid();
   TUTTI_TRY(random_bytes(process_));
-  TUTTI_TRY(random_bytes(socket_));
   TUTTI_TRY(local_addresses(settings.socket_interface, settings.socket_interface_source, &addresses_));
   TUTTI_TRY(loop_.open());
   chosen_interfaces_ = !settings.socket_interface.empty();
@@ -279,7 +278,7 @@ Status Hub::open(const Settings& settings) {
   callbacks.expected = [this](const Socket& connected) { return expects(connected); };
   callbacks.lack = [this](const Status& why) { fail_joins(why); };
   pending_ = std::make_unique<PendingConnections>(loop_, std::move(callbacks));
-  TUTTI_TRY(Acceptor::listen_unix(loop_, *pending_, socket_name(socket_), &unix_acceptor_));
+  TUTTI_TRY(Acceptor::listen_unix(loop_, *pending_, socket_name(process_), &unix_acceptor_));
   const Status tcp = Acceptor::listen_tcp(loop_, *pending_, settings.port_first, settings.port_last, &tcp_acceptor_);
   if (tcp.ok()) {
     // Another program may have the port at such an address, and a peer that dials it must not take that program for

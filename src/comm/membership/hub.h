@@ -110,7 +110,6 @@ class Hub : public std::enable_shared_from_this<Hub> {
   Status ask(std::function<Status(const std::shared_ptr<Hub>& there)> task);
   PendingConnections& pending() { return *pending_; }
   const ProcessId& process() const { return process_; }
-  const SocketKey& socket() const { return socket_; }
   std::uint16_t port() const { return port_; }
   const std::vector<IpAddress>& addresses() const { return addresses_; }
   /// Sets where this process serves the id.
@@ -157,7 +156,6 @@ class Hub : public std::enable_shared_from_this<Hub> {
   EventLoop loop_;
   pid_t owner_ = 0;
   ProcessId process_{};
-  SocketKey socket_{};
   std::uint16_t port_ = 0;
   std::vector<IpAddress> addresses_;
   bool chosen_interfaces_ = false;  // the caller chose the interfaces, so connections are taken at these addresses only

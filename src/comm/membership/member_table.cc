@@ -33,16 +33,20 @@ void ListenerSlot::end_call() {
 }
 
 MemberTable::MemberTable(TableMessage table)
-    : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
+    : comm_id_(table.comm_id),
+      members_(std::move(table.members)),
+      lives_(members_.size()),
+      last_sequences_(members_.size()),
+      finishing_(members_.size()) {}
 
 Liveness MemberTable::liveness(Rank rank) const {
   const MutexLock lock(mutex_);
-  return lives_[static_cast<std::size_t>(rank.value)].liveness;
+  return lives_[index(rank)];
 }
 
 std::uint64_t MemberTable::last_sequence(Rank rank) const {
   const MutexLock lock(mutex_);
-  return lives_[static_cast<std::size_t>(rank.value)].last_sequence;
+  return last_sequences_[index(rank)];
 }
 
 FailureCause MemberTable::cause() const {
@@ -52,14 +56,13 @@ FailureCause MemberTable::cause() const {
 
 std::string MemberTable::describe(Rank rank) const {
   const MutexLock lock(mutex_);
-  const std::string& note = lives_[static_cast<std::size_t>(rank.value)].note;
-  return tutti::describe(member(rank)) + (note.empty() ? "" : ", " + note);
+  const auto note = notes_.find(rank);
+  return tutti::describe(member(rank)) + (note == notes_.end() ? "" : ", " + note->second);
 }
 
 bool MemberTable::was_unreachable(Rank rank) const {
   const MutexLock lock(mutex_);
-  const LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
-  return state.liveness == Liveness::kDead && !state.note.empty();
+  return lives_[index(rank)] == Liveness::kDead && notes_.contains(rank);
 }
 
 std::string MemberTable::describe_end(Rank rank) const {
@@ -69,31 +72,32 @@ std::string MemberTable::describe_end(Rank rank) const {
 
 bool MemberTable::end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note) {
   const MutexLock lock(mutex_);
-  LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
-  if (state.liveness != Liveness::kAlive) return false;
-  state.liveness = liveness;
-  state.last_sequence = last_sequence;
-  state.note = note;
+  if (lives_[index(rank)] != Liveness::kAlive) return false;
+  if (!note.empty()) notes_[rank] = note;
+  lives_[index(rank)] = liveness;
+  last_sequences_[index(rank)] = last_sequence;
   return true;
 }
 
 bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
   const MutexLock lock(mutex_);
-  LifeState& state = lives_[static_cast<std::size_t>(rank.value)];
-  if (state.finishing >= sequence) return false;
-  state.finishing = sequence;
+  if (finishing_[index(rank)] >= sequence) return false;
+  finishing_[index(rank)] = sequence;
   return true;
 }
 
 std::vector<MemberEvent> MemberTable::life_events() const {
   const MutexLock lock(mutex_);
   std::vector<MemberEvent> items;
-  for (const Member& member : members_) {
-    const LifeState& state = lives_[static_cast<std::size_t>(member.rank.value)];
-    if (state.finishing != 0) items.push_back({member.rank, MemberEventKind::kFinishing, state.finishing, {}});
-    if (state.liveness == Liveness::kAlive) continue;
-    const MemberEventKind kind = state.liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
-    items.push_back({member.rank, kind, state.last_sequence, state.note});
+  // What is alike comes together: a message tells it once.
+  for (Rank rank{0}; rank.value < ranks(); ++rank)
+    if (finishing_[index(rank)] != 0) items.push_back({rank, MemberEventKind::kFinishing, finishing_[index(rank)], {}});
+  for (Rank rank{0}; rank.value < ranks(); ++rank) {
+    if (lives_[index(rank)] == Liveness::kAlive) continue;
+    const bool left = lives_[index(rank)] == Liveness::kLeft;
+    const auto note = notes_.find(rank);
+    items.push_back({rank, left ? MemberEventKind::kLeft : MemberEventKind::kDead, last_sequences_[index(rank)],
+                     note == notes_.end() ? std::string() : note->second});
   }
   return items;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -39,7 +40,7 @@ class MemberTable {
 
   int ranks() const { return static_cast<int>(members_.size()); }
   std::uint64_t comm_id() const { return comm_id_; }
-  const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
+  const Member& member(Rank rank) const { return members_[index(rank)]; }
 
   const std::vector<Member>& members() const { return members_; }
 
@@ -71,6 +72,7 @@ class MemberTable {
   void notify() TUTTI_EXCLUDES(mutex_);
 
  private:
+  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   std::size_t listener_count() const;
   /// nullptr if there are fewer.
   std::shared_ptr<ListenerSlot> listener(std::size_t index) const;
@@ -78,13 +80,11 @@ class MemberTable {
   const std::uint64_t comm_id_;
   const std::vector<Member> members_;
   mutable Mutex mutex_;
-  struct LifeState {
-    Liveness liveness = Liveness::kAlive;
-    std::uint64_t last_sequence = 0;
-    std::string note;
-    std::uint64_t finishing = 0;
-  };
-  std::vector<LifeState> lives_ TUTTI_GUARDED_BY(mutex_);
+  // These are by rank, and there may be thousands of ranks. So a note, which few of them have, is kept apart.
+  std::vector<Liveness> lives_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> last_sequences_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::uint64_t> finishing_ TUTTI_GUARDED_BY(mutex_);  // 0: it is not known to be finishing
+  std::map<Rank, std::string> notes_ TUTTI_GUARDED_BY(mutex_);     // of ranks that could not be reached
   FailureCause cause_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<ListenerSlot>> listeners_ TUTTI_GUARDED_BY(mutex_);
 };

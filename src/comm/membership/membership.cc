@@ -57,6 +57,12 @@ std::uint64_t Membership::last_sequence(Rank rank) const { return member_table_-
 
 std::string Membership::describe(Rank rank) const { return member_table_->describe(rank); }
 
+const std::string& Membership::device(Rank rank) const {
+  static const auto* const none = new std::string;  // never freed, as MemberHost::unknown()
+  const auto& told = member_table_->member(rank).device;
+  return told ? *told : *none;
+}
+
 bool Membership::was_unreachable(Rank rank) const { return member_table_->was_unreachable(rank); }
 
 std::string Membership::describe_end(Rank rank) const { return member_table_->describe_end(rank); }

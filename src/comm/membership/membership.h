@@ -63,6 +63,8 @@ class Membership {
   bool was_unreachable(Rank rank) const;
   /// The sequence number in the rank's goodbye; 0 while it is alive.
   std::uint64_t last_sequence(Rank rank) const;
+  /// The rank's device, as in JoinRequest; empty if it uses none.
+  const std::string& device(Rank rank) const;
   /// "process 4711 on host x", for texts.
   std::string describe(Rank rank) const;
   /// "rank 2 (process 4711 on host x) died", or "left", for a rank that has ended.

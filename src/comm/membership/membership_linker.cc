@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "comm/membership/host.h"
 #include "comm/membership/process_membership.h"
+#include "net/host_identity.h"
 
 namespace tutti {
 namespace {
@@ -50,6 +50,7 @@ Status MembershipLinker::begin(ByteView data) {
   table_.assign(data.begin(), data.end());
   segments_.resize(table.members.size());
   membership_.open(std::move(table), std::move(order), *self);
+  host_bytes_ = host_layout().size();
   connect_to_neighbours();
   if (!finished_) find_memory();
   if (!finished_) check_linked();
@@ -139,10 +140,10 @@ HostMemory MembershipLinker::host_layout() const {
 
 /// The first process of a host makes the host's memory, and the others wait for it.
 void MembershipLinker::find_memory() {
-  if (host_layout().size().value == 0) return have_memory(Memory::kMapped, nullptr);
+  if (host_bytes_.value == 0) return have_memory(Memory::kMapped, nullptr);
   if (membership_.connections().order().host_parent(membership_.connections().self())) return;
   std::shared_ptr<Segment> whole;
-  const Status status = Segment::create(host_layout().size(), &whole);
+  const Status status = Segment::create(host_bytes_, &whole);
   if (!status.ok()) return finish(status);
   have_memory(Memory::kMapped, std::move(whole));
 }
@@ -151,7 +152,6 @@ Status MembershipLinker::take_memory(const PeerProcess& peer, ByteView payload) 
   SegmentMessage message;
   TUTTI_TRY(decode(payload, &message));
   Descriptor descriptor = peer.connection()->take_descriptor();
-  const HostMemory layout = host_layout();
   const ProcessOrder& order = membership_.connections().order();
   const bool expected =
       memory_ == Memory::kAwaited && order.find(peer.process()) == order.host_parent(membership_.connections().self());
@@ -161,9 +161,9 @@ Status MembershipLinker::take_memory(const PeerProcess& peer, ByteView payload) 
     have_memory(Memory::kApart, nullptr);
     return {};
   }
-  if (message.bytes != layout.size().value) return fail(Code::kRemoteError, "the memory of other ranks");
+  if (message.bytes != host_bytes_.value) return fail(Code::kRemoteError, "the memory of other ranks");
   std::shared_ptr<Segment> whole;
-  const Status status = Segment::adopt(descriptor.release(), layout.size(), &whole);
+  const Status status = Segment::adopt(descriptor.release(), host_bytes_, &whole);
   if (!status.ok()) {
     finish(fail(status.code(), "the memory of this host, from {}: {}", peer.name(), status.text()));
     return {};
@@ -193,7 +193,7 @@ void MembershipLinker::have_memory(Memory outcome, std::shared_ptr<Segment> whol
 void MembershipLinker::send_memory(PeerProcess& peer) const {
   const ControlConnections& connections = membership_.connections();
   const auto parent = connections.order().host_parent(*connections.order().find(peer.process()));
-  if (parent != connections.self() || host_layout().size().value == 0) return;
+  if (parent != connections.self() || host_bytes_.value == 0) return;
   const std::shared_ptr<Connection>& connection = peer.connection();
   if (whole_ && connection->is_unix()) {
     connection->send(MessageType::kSegment, encode(SegmentMessage{whole_->size().value}), whole_->descriptor(), whole_);

@@ -86,7 +86,8 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
   std::vector<std::shared_ptr<PeerProcess>> to_dial_;       // neighbours that are still to be dialled
   std::vector<std::byte> table_;                            // as it travels
   Memory memory_ = Memory::kAwaited;
-  std::shared_ptr<Segment> whole_;  // the memory of the host
+  Bytes host_bytes_{0};             // of the memory of the host; known before anything is said of it
+  std::shared_ptr<Segment> whole_;  // that memory
   std::vector<std::shared_ptr<Segment>> segments_;
 };
 

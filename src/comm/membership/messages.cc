@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "net/message_fields.h"
@@ -14,8 +15,8 @@ constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
 constexpr std::size_t kHostSize = 24;    // the fewest bytes that one can have
-constexpr std::size_t kMemberSize = 58;  // likewise
-constexpr std::size_t kMemberEventSize = 17;
+constexpr std::size_t kMemberSize = 42;  // likewise
+constexpr std::size_t kAlikeSize = 21;   // likewise
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
@@ -31,10 +32,18 @@ void host(Io& io, Of<MemberHost> auto& m) {
   io.text(m.cores);
 }
 
+void device(FieldWriter& io, const std::shared_ptr<const std::string>& text) { io.text(text ? *text : std::string()); }
+
+void device(FieldReader& io, std::shared_ptr<const std::string>& text) {
+  std::string there;
+  io.text(there);
+  text = there.empty() ? nullptr : std::make_shared<const std::string>(std::move(there));
+}
+
 template <class Io>
 void member_without_host(Io& io, Of<Member> auto& m) {
-  io(m.rank, m.pid, m.process, m.socket, m.port, m.segment_bytes);
-  io.text(m.device);
+  io(m.rank, m.pid, m.process, m.port, m.segment_bytes);
+  device(io, m.device);
   io.check(m.rank.value >= 0 && m.rank.value < kMaxRanks && m.segment_bytes <= kMaxSegment);
 }
 
@@ -164,12 +173,37 @@ const char* fields(Io& io, Of<TableSourceMessage> auto& m) {
   return "table-source";
 }
 
-template <class Io>
-const char* fields(Io& io, Of<MemberEventsMessage> auto& m) {
-  io.list(m.items, MemberEventsMessage::kMaxItems, kMemberEventSize, [&](auto& item) {
-    io(item.rank, item.kind, item.sequence);
-    io.line(item.note, kMaxNote);
-    io.check(item.kind <= MemberEventKind::kDead && item.sequence >> 62 == 0);
+const char* fields(FieldWriter& io, const MemberEventsMessage& m) {
+  std::vector<std::span<const MemberEvent>> runs;
+  std::span<const MemberEvent> left = std::span(m.items).first(std::min(m.items.size(), m.kMaxItems));
+  for (; !left.empty(); left = left.subspan(runs.back().size())) {
+    const auto end = std::find_if(left.begin(), left.end(), [&](const auto& item) { return !item.is_like(left[0]); });
+    runs.push_back(left.first(static_cast<std::size_t>(end - left.begin())));
+  }
+  io.list(runs, MemberEventsMessage::kMaxItems, kAlikeSize, [&](std::span<const MemberEvent> run) {
+    io(run[0].kind, run[0].sequence);
+    io.line(run[0].note, kMaxNote);
+    io.list(run, MemberEventsMessage::kMaxItems, 4, [&](const MemberEvent& item) { io(item.rank); });
+  });
+  return "member event";
+}
+
+const char* fields(FieldReader& io, MemberEventsMessage& m) {
+  m.items.clear();
+  struct Run {};
+  std::vector<Run> runs;
+  io.list(runs, MemberEventsMessage::kMaxItems, kAlikeSize, [&](Run&) {
+    MemberEvent alike;
+    io(alike.kind, alike.sequence);
+    io.line(alike.note, kMaxNote);
+    io.check(alike.kind <= MemberEventKind::kDead && alike.sequence >> 62 == 0);
+    std::vector<Rank> list;
+    io.list(list, MemberEventsMessage::kMaxItems - m.items.size(), 4, [&](Rank& rank) { io(rank); });
+    io.check(!list.empty());
+    for (const Rank rank : list) {
+      alike.rank = rank;
+      m.items.push_back(alike);
+    }
   });
   return "member event";
 }
@@ -211,7 +245,7 @@ const std::shared_ptr<const MemberHost>& MemberHost::unknown() {
   return *empty;
 }
 
-std::string socket_name(const SocketKey& socket) { return "tutti-" + to_hex(socket); }
+std::string socket_name(const ProcessId& process) { return "tutti-" + to_hex(process); }
 
 std::string describe(const Member& member) {
   return fmt::format("process {} on host {}", member.pid, member.host->name);

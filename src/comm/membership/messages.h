@@ -72,25 +72,21 @@ struct MemberHost {
   static const std::shared_ptr<const MemberHost>& unknown();
 };
 
-/// The random part of the name of a hub's abstract unix socket.
-using SocketKey = std::array<std::byte, 16>;
-
 /// A rank, as the others need to know it.
 struct Member {
   Rank rank = kNoRank;
   std::uint32_t pid = 0;
   ProcessId process{};
   std::shared_ptr<const MemberHost> host = MemberHost::unknown();  ///< never null
-  SocketKey socket{};
+  std::uint64_t segment_bytes = 0;                                 ///< 0 if it has no segment
+  std::shared_ptr<const std::string> device{};  ///< its device, as DeviceInfo writes it; nullptr if it uses none
   std::uint16_t port = 0;
-  std::uint64_t segment_bytes = 0;  ///< 0 if it has no segment
-  std::string device;               ///< its device, as DeviceInfo writes it; empty if it uses none
 };
 
 /// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".
 std::string text_of(const std::vector<Rank>& ranks);
-/// The name of the abstract unix socket of the hub that has this key.
-std::string socket_name(const SocketKey& socket);
+/// The name of the abstract unix socket of this process's hub.
+std::string socket_name(const ProcessId& process);
 /// "process 4711 on host x".
 std::string describe(const Member& member);
 
@@ -146,9 +142,15 @@ struct MemberEvent {
   MemberEventKind kind = MemberEventKind::kFinishing;
   std::uint64_t sequence = 0;  ///< the number of its last operation
   std::string note;            ///< what is known of a death, such as "not reachable for 10 s"
+
+  /// Whether the other one tells the same, of whatever rank.
+  bool is_like(const MemberEvent& other) const {
+    return kind == other.kind && sequence == other.sequence && note == other.note;
+  }
 };
 
-/// It has at most kMaxItems items, so that it fits a control message.
+/// It has at most kMaxItems items, so that it fits a control message. What neighbours in the list have in common
+/// travels once, because most ranks leave after the same operation.
 struct MemberEventsMessage {
   static constexpr std::size_t kMaxItems = 256;
   std::vector<MemberEvent> items;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <tuple>
@@ -15,13 +14,17 @@ namespace {
 std::size_t tree_parent(std::size_t place) { return place & (place - 1); }
 
 /// The host of each rank, as a number, in the order of the hosts' lowest ranks.
-std::vector<std::size_t> host_numbers(const std::vector<Member>& members) {
-  std::map<const MemberHost*, std::size_t> seen;  // most members are on one that was seen before
-  std::map<std::string, std::size_t> by_id;
-  std::vector<std::size_t> numbers;
+std::vector<std::uint32_t> host_numbers(std::span<const Member> members) {
+  std::map<const MemberHost*, std::uint32_t> seen;  // most members are on one that was seen before
+  std::map<std::string, std::uint32_t> by_id;
+  std::vector<std::uint32_t> numbers;
+  numbers.reserve(members.size());
   for (const Member& member : members) {
     const auto [found, first] = seen.try_emplace(member.host.get(), 0);
-    if (first) found->second = by_id.try_emplace(member.host->id, by_id.size()).first->second;
+    if (first) {
+      const auto next = static_cast<std::uint32_t>(by_id.size());
+      found->second = by_id.try_emplace(member.host->id, next).first->second;
+    }
     numbers.push_back(found->second);
   }
   return numbers;
@@ -29,37 +32,52 @@ std::vector<std::size_t> host_numbers(const std::vector<Member>& members) {
 
 }  // namespace
 
-ProcessOrder::ProcessOrder(const std::vector<Member>& members, std::size_t mesh) : mesh_(mesh) {
-  const std::vector<std::size_t> hosts = host_numbers(members);
-  for (const Member& member : members) ranks_.push_back(member.rank);
-  const auto member_of = [&](Rank rank) -> const Member& { return members[static_cast<std::size_t>(rank.value)]; };
-  std::sort(ranks_.begin(), ranks_.end(),
-            [&](Rank a, Rank b) { return std::tie(member_of(a).process, a) < std::tie(member_of(b).process, b); });
-  for (std::size_t first = 0, end = 0; first < ranks_.size(); first = end) {
-    const ProcessId& process = member_of(ranks_[first]).process;
-    while (end < ranks_.size() && member_of(ranks_[end]).process == process) ++end;
-    places_.push_back(Place{process, std::span(ranks_).subspan(first, end - first), 0, 0});
+ProcessOrder::ProcessOrder(std::span<const Member> members, std::size_t mesh) : members_(members), mesh_(mesh) {
+  const std::vector<std::uint32_t> hosts = host_numbers(members);
+  std::vector<Rank> by_id(members.size());
+  for (std::size_t i = 0; i < members.size(); ++i) by_id[i] = members[i].rank;
+  ranks_ = by_id;
+  std::sort(by_id.begin(), by_id.end(),
+            [this](Rank a, Rank b) { return std::tie(member(a).process, a) < std::tie(member(b).process, b); });
+  const auto index = [](Rank rank) { return static_cast<std::size_t>(rank.value); };
+  std::vector<Rank> leaders(members.size());  // by rank: the lowest rank of its process
+  for (std::size_t i = 0; i < by_id.size(); ++i) {
+    const bool same = i > 0 && member(by_id[i]).process == member(by_id[i - 1]).process;
+    leaders[index(by_id[i])] = same ? leaders[index(by_id[i - 1])] : by_id[i];
   }
-  const auto host_of = [&](const Place& place) { return hosts[static_cast<std::size_t>(place.ranks[0].value)]; };
-  std::sort(places_.begin(), places_.end(), [&](const Place& a, const Place& b) {
-    return std::pair(host_of(a), a.ranks[0]) < std::pair(host_of(b), b.ranks[0]);
-  });
-  for (std::size_t first = 0, end = 0; first < places_.size(); first = end) {
-    while (end < places_.size() && host_of(places_[end]) == host_of(places_[first])) ++end;
-    for (std::size_t place = first; place < end; ++place)
-      places_[place].host_first = first, places_[place].host_end = end;
+  const auto place_of = [&](Rank rank) {
+    const Rank leader = leaders[index(rank)];
+    return std::tuple(hosts[index(leader)], leader, rank);
+  };
+  std::sort(ranks_.begin(), ranks_.end(), [&](Rank a, Rank b) { return place_of(a) < place_of(b); });
+
+  std::vector<Index> places(members.size());  // by rank; only those of leaders are read
+  const Rank* before = nullptr;               // the leader of the place before
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (leaders[index(ranks_[i])] != ranks_[i]) continue;
+    const auto place = static_cast<Index>(size());
+    places[index(ranks_[i])] = place;
+    if (before == nullptr || hosts[index(*before)] != hosts[index(ranks_[i])]) host_firsts_.push_back(place);
+    before = &ranks_[i];
+    hosts_.push_back(static_cast<Index>(host_firsts_.size() - 1));  // a host may have ranks, and no place
+    first_ranks_.push_back(static_cast<Index>(i));
   }
-  by_process_.resize(places_.size());
-  std::iota(by_process_.begin(), by_process_.end(), std::size_t{0});
-  std::sort(by_process_.begin(), by_process_.end(),
-            [this](std::size_t a, std::size_t b) { return places_[a].process < places_[b].process; });
+  host_firsts_.push_back(static_cast<Index>(size()));
+  first_ranks_.push_back(static_cast<Index>(ranks_.size()));
+  for (const Rank rank : by_id)
+    if (leaders[index(rank)] == rank) by_process_.push_back(places[index(rank)]);
 }
 
-std::optional<std::size_t> ProcessOrder::find(const ProcessId& process) const {
-  const auto found =
-      std::lower_bound(by_process_.begin(), by_process_.end(), process,
-                       [this](std::size_t place, const ProcessId& id) { return places_[place].process < id; });
-  if (found == by_process_.end() || places_[*found].process != process) return std::nullopt;
+ProcessOrder::Place ProcessOrder::operator[](std::size_t place) const {
+  const std::size_t first = first_ranks_[place];
+  return Place{process(place), std::span(ranks_).subspan(first, first_ranks_[place + 1] - first),
+               host_firsts_[hosts_[place]], host_firsts_[hosts_[place] + 1]};
+}
+
+std::optional<std::size_t> ProcessOrder::find(const ProcessId& id) const {
+  const auto found = std::lower_bound(by_process_.begin(), by_process_.end(), id,
+                                      [this](Index place, const ProcessId& wanted) { return process(place) < wanted; });
+  if (found == by_process_.end() || process(*found) != id) return std::nullopt;
   return *found;
 }
 
@@ -68,12 +86,12 @@ std::optional<std::size_t> ProcessOrder::parent(std::size_t place) const {
 }
 
 std::optional<std::size_t> ProcessOrder::host_parent(std::size_t place) const {
-  const std::size_t first = places_[place].host_first;
+  const std::size_t first = host_firsts_[hosts_[place]];
   return place == first ? std::nullopt : std::optional(first + tree_parent(place - first));
 }
 
 std::vector<std::size_t> ProcessOrder::neighbours(std::size_t place) const {
-  const std::size_t n = places_.size();
+  const std::size_t n = size();
   std::set<std::size_t> found;
   const auto add = [&](std::size_t distance) {
     found.insert((place + distance) % n);
@@ -85,7 +103,7 @@ std::vector<std::size_t> ProcessOrder::neighbours(std::size_t place) const {
 }
 
 std::vector<std::size_t> ProcessOrder::fingers(std::size_t place, const std::vector<bool>& present) const {
-  const std::size_t n = places_.size();
+  const std::size_t n = size();
   std::set<std::size_t> found;
   for (std::size_t distance = 1; distance < n; distance *= 2) {
     std::size_t at = (place + distance) % n;

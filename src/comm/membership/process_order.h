@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -29,16 +30,17 @@ class ProcessOrder {
     std::size_t host_end = 0;     ///< the place after the last one of its host
   };
 
-  /// `members`: by rank.
-  ProcessOrder(const std::vector<Member>& members, std::size_t mesh);
-  ProcessOrder(const ProcessOrder&) = delete;  // its places refer to its ranks
+  /// `members`: by rank. They stay in place for as long as the order is used.
+  ProcessOrder(std::span<const Member> members, std::size_t mesh);
+  ProcessOrder(std::vector<Member>&& members, std::size_t mesh) = delete;  // they would be gone
+  ProcessOrder(const ProcessOrder&) = delete;                              // places that were asked for refer to it
   ProcessOrder& operator=(const ProcessOrder&) = delete;
 
-  std::size_t size() const { return places_.size(); }
-  const Place& operator[](std::size_t place) const { return places_[place]; }
+  std::size_t size() const { return hosts_.size(); }
+  Place operator[](std::size_t place) const;
   std::optional<std::size_t> find(const ProcessId& process) const;
   /// Whether all are connected to all, so that nobody has to pass anything on.
-  bool is_mesh() const { return places_.size() <= mesh_; }
+  bool is_mesh() const { return size() <= mesh_; }
 
   /// The process that passes the table on to this one; nullopt for the first, which has it from the root.
   std::optional<std::size_t> parent(std::size_t place) const;
@@ -51,10 +53,17 @@ class ProcessOrder {
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 
  private:
-  std::vector<Rank> ranks_;  // those of each process next to each other
-  std::vector<Place> places_;
-  std::vector<std::size_t> by_process_;  // the places, in the order of the processes' ids
+  using Index = std::uint32_t;  // each process has these of all: four bytes are enough for places and ranks
+  const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
+  const ProcessId& process(std::size_t place) const { return member(ranks_[first_ranks_[place]]).process; }
+
+  std::span<const Member> members_;
   std::size_t mesh_;
+  std::vector<Rank> ranks_;         // in the order of their places
+  std::vector<Index> first_ranks_;  // by place: where its ranks begin; and where the last one's end
+  std::vector<Index> hosts_;        // by place: the number of its host
+  std::vector<Index> host_firsts_;  // by host: its first place; and the number of places
+  std::vector<Index> by_process_;   // the places, in the order of the processes' ids
 };
 
 }  // namespace tutti

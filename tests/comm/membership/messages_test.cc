@@ -8,6 +8,7 @@
 
 #include "comm/membership/board_message.h"
 #include "comm/membership/data_connection_message.h"
+#include "comm/membership/member_table.h"
 #include "comm/membership/unique_id.h"
 
 namespace tutti {
@@ -20,10 +21,9 @@ Member sample_member(std::int32_t rank) {
   member.process[3] = std::byte{7};
   member.host = std::make_shared<const MemberHost>(MemberHost{
       .name = "node", .id = "boot:1", .boot_id = 77, .addresses = {{}, {.family = 6, .bytes = {}}}, .cores = "0,2-3"});
-  member.socket[15] = std::byte{9};
   member.port = 500;
   member.segment_bytes = 1 << 20;
-  member.device = std::string("\0a card", 7);
+  member.device = std::make_shared<const std::string>("\0a card", 7);
   return member;
 }
 
@@ -89,7 +89,8 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   JoinMessage join;
   ASSERT_TRUE(decode(encode(sample_join()), &join).ok());
   EXPECT_EQ(*join.member.host, *sample_member(3).host);
-  EXPECT_EQ(join.member.device, sample_member(3).device);
+  ASSERT_NE(join.member.device, nullptr);
+  EXPECT_EQ(*join.member.device, *sample_member(3).device);
   EXPECT_EQ(join.agreed.at(1).name, "x");
   EXPECT_EQ(join.timeout_ms, 1000u);
   EXPECT_EQ(join.costs_text, "known by rank 0");
@@ -99,7 +100,8 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(go.costs_text, "told to all");
   TableMessage table;
   ASSERT_TRUE(decode(encode(sample_table()), &table).ok());
-  EXPECT_EQ(table.members.at(2).socket, sample_member(2).socket);
+  EXPECT_EQ(table.members.at(2).process, sample_member(2).process);
+  EXPECT_EQ(table.members.at(2).port, 500);
   EXPECT_EQ(table.members.at(2).rank, Rank{2});
   FailureCause cause;
   ASSERT_TRUE(decode(encode(FailureCause{Code::kMismatch, Rank{1}, kNoRank, "why"}), &cause).ok());
@@ -117,6 +119,73 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   TableSourceMessage source;
   ASSERT_TRUE(decode(encode(TableSourceMessage{sample_member(5)}), &source).ok());
   EXPECT_EQ(source.parent.rank, Rank{5});
+}
+
+// Thousands of ranks leave after the same operation.
+TEST(Messages, EventsThatAreAlikeTravelAsRanks) {
+  MemberEventsMessage told;
+  for (std::int32_t rank = 0; rank < 200; ++rank)
+    told.items.push_back({Rank{rank}, rank < 100 ? MemberEventKind::kFinishing : MemberEventKind::kLeft, 7, {}});
+  const std::vector<std::byte> bytes = encode(told);
+  EXPECT_LT(bytes.size(), 200u * 4 + 100);
+  MemberEventsMessage heard;
+  ASSERT_TRUE(decode(bytes, &heard).ok());
+  ASSERT_EQ(heard.items.size(), told.items.size());
+  for (std::size_t i = 0; i < told.items.size(); ++i) {
+    EXPECT_EQ(heard.items[i].rank, told.items[i].rank);
+    EXPECT_TRUE(heard.items[i].is_like(told.items[i])) << i;
+  }
+}
+
+TEST(Messages, MoreEventsThanAMessageHasAreRefused) {
+  const auto message_of = [](int runs, int ranks) {
+    MessageWriter bytes;
+    bytes.u32(static_cast<std::uint32_t>(runs));
+    for (int run = 0; run < runs; ++run) {
+      bytes.u8(static_cast<std::uint8_t>(MemberEventKind::kLeft));
+      bytes.u64(static_cast<std::uint64_t>(run));
+      bytes.text("");
+      bytes.u32(static_cast<std::uint32_t>(ranks));
+      for (int rank = 0; rank < ranks; ++rank) bytes.u32(static_cast<std::uint32_t>(rank));
+    }
+    return bytes.data();
+  };
+  MemberEventsMessage heard;
+  EXPECT_TRUE(decode(message_of(2, 128), &heard).ok());
+  EXPECT_EQ(heard.items.size(), MemberEventsMessage::kMaxItems);
+  EXPECT_FALSE(decode(message_of(2, 129), &heard).ok());
+  EXPECT_FALSE(decode(message_of(1, 0), &heard).ok());
+  EXPECT_TRUE(decode(message_of(0, 0), &heard).ok());
+  MemberEventsMessage told;  // a writer cuts what is too much
+  for (std::int32_t rank = 0; rank < 300; ++rank)
+    told.items.push_back({Rank{rank}, MemberEventKind::kLeft, static_cast<std::uint64_t>(rank % 2), {}});
+  EXPECT_TRUE(decode(encode(told), &heard).ok());
+  EXPECT_EQ(heard.items.size(), MemberEventsMessage::kMaxItems);
+}
+
+// Only the first bytes of a note travel.
+TEST(Messages, EventsWhoseNotesDifferTooLateAreReadAlike) {
+  const std::string note(200, 'x');
+  MemberEventsMessage heard;
+  ASSERT_TRUE(decode(encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 3, note + "y"},
+                                                 {Rank{2}, MemberEventKind::kDead, 3, note + "z"}}}),
+                     &heard)
+                  .ok());
+  ASSERT_EQ(heard.items.size(), 2u);
+  EXPECT_TRUE(heard.items[0].is_like(heard.items[1]));
+}
+
+TEST(Messages, OfManyWhoLeftAMessageHasTheRanks) {
+  TableMessage table;
+  for (std::int32_t rank = 0; rank < 100; ++rank) table.members.push_back(sample_member(rank));
+  MemberTable members(std::move(table));
+  for (Rank rank{0}; rank.value < 100; ++rank) {
+    EXPECT_TRUE(members.set_finishing(rank, 8));
+    EXPECT_TRUE(members.end_life(rank, Liveness::kLeft, 7));
+  }
+  const std::vector<MemberEvent> events = members.life_events();
+  EXPECT_EQ(events.size(), 200u);
+  EXPECT_LT(encode(MemberEventsMessage{events}).size(), 200u * 4 + 100);
 }
 
 // A line that is forged, or that speaks to the terminal, would be the reader's own in its log.

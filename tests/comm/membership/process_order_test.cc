@@ -63,9 +63,20 @@ TEST(ProcessOrder, HostsAndProcessesStandTogether) {
   EXPECT_EQ(order.find(process_id(9)), std::nullopt);
 }
 
+// Such a table is wrong, but it is for others to refuse it.
+TEST(ProcessOrder, AProcessOnTwoHostsIsOnThatOfItsLowestRank) {
+  const auto members = members_of({7, 3, 5}, {1, 1, 2});
+  const ProcessOrder order(members, 32);
+  ASSERT_EQ(order.size(), 2u);
+  EXPECT_EQ(ranks_of(order[0]), (std::vector<Rank>{Rank{0}, Rank{1}}));
+  EXPECT_EQ(order[1].host_first, 1u);
+  EXPECT_EQ(order[1].host_end, 2u);
+}
+
 TEST(ProcessOrder, FewAreAllConnected) {
   std::mt19937 random(1);
-  const ProcessOrder order(scattered(9, 3, random), 9);
+  const std::vector<Member> members = scattered(9, 3, random);
+  const ProcessOrder order(members, 9);
   EXPECT_TRUE(order.is_mesh());
   for (std::size_t place = 0; place < 9; ++place) EXPECT_EQ(order.neighbours(place).size(), 8u);
 }
@@ -73,7 +84,8 @@ TEST(ProcessOrder, FewAreAllConnected) {
 TEST(ProcessOrder, ManyHaveAFewNeighboursAndTreesAmongThem) {
   std::mt19937 random(2);
   for (std::size_t n = 1; n <= 200; n += test::kSanitized && n > 66 ? 13 : 1) {
-    const ProcessOrder order(scattered(n, static_cast<int>(1 + n % 17), random), 0);
+    const std::vector<Member> members = scattered(n, static_cast<int>(1 + n % 17), random);
+    const ProcessOrder order(members, 0);
     ASSERT_EQ(order.size(), n);
     for (std::size_t place = 0; place < n; ++place) {
       const auto near = order.neighbours(place);
@@ -118,7 +130,8 @@ std::size_t reached(const ProcessOrder& order, const std::vector<bool>& present)
 TEST(ProcessOrder, WhoIsLeftReachesWhoIsLeft) {
   std::mt19937 random(3);
   for (std::size_t n = 2; n <= 100; ++n) {
-    const ProcessOrder order(scattered(n, 4, random), 0);
+    const std::vector<Member> members = scattered(n, 4, random);
+    const ProcessOrder order(members, 0);
     for (const double share : {0.02, 0.3, 0.9}) {
       std::vector<bool> present(n);
       for (std::size_t i = 0; i < n; ++i) present[i] = std::bernoulli_distribution(share)(random);

@@ -1,4 +1,4 @@
-#include "comm/membership/host.h"
+#include "net/host_identity.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
