@@ -18,7 +18,8 @@ namespace tutti {
 /// had all that was sent.
 class LinkService : public std::enable_shared_from_this<LinkService> {
  public:
-  /// `driver` outlives the call of stop(), and `loop` all calls of arrived(). Many ranks on each core look less often.
+  /// `driver` outlives the call of stop(), and `loop` all calls of arrived(). If many ranks
+  /// share a core, it looks less often.
   LinkService(EventLoop& loop, CallDriver& driver, int ranks_per_core)
       : loop_(loop), first_pause_(std::max(kShortestPause, ranks_per_core * kPauseEach)), driver_(&driver) {}
 
@@ -29,7 +30,7 @@ class LinkService : public std::enable_shared_from_this<LinkService> {
 
  private:
   static constexpr std::chrono::microseconds kShortestPause{1'000};
-  static constexpr std::chrono::microseconds kPauseEach{200};  // for each rank on a core
+  static constexpr std::chrono::microseconds kPauseEach{200};  // times the ranks that share a core
   static constexpr std::chrono::microseconds kLongestPause{64'000};
   static constexpr int kLooksAtTheEnd = 2;  // a first frame that the socket did not take is written by the second one
 

@@ -18,7 +18,8 @@ constexpr std::size_t kMaxWaitingDescriptors = 64;
 constexpr std::byte kTlsHandshake{22};  // a TLS record's first byte; ours are letters
 /// A connection with more bytes unsent than this ends. The largest message, a root's table, has half of it.
 constexpr std::size_t kMostUnsent = 128 * 1024 * 1024;
-/// An empty input buffer keeps so much memory. Few messages are larger, and a process has many connections.
+/// An empty input buffer keeps at most so much memory, because few messages are larger and a process has many
+/// connections.
 constexpr std::size_t kKeptInput = 4 * 1024;
 constexpr int kReadsPerWake = 4;  // a busy peer must not keep the loop from the others
 

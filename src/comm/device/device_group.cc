@@ -38,10 +38,10 @@ DeviceGroup::~DeviceGroup() {
 Status DeviceGroup::find_peers(const JoinResult& joined, DevicePeers* peers) const {
   peers->numbers = members_;
   for (const int rank : members_) {
-    const std::string& told = membership_.device(Rank{rank});
-    if (told.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
+    const std::string& device = membership_.device(Rank{rank});
+    if (device.empty()) return fail(Code::kUnsupported, "rank {} uses no device", rank);
     peers->cards.emplace_back();
-    TUTTI_TRY(DeviceInfo::decode(told, &peers->cards.back()));
+    TUTTI_TRY(DeviceInfo::decode(device, &peers->cards.back()));
     peers->processes.push_back(joined.processes[static_cast<std::size_t>(rank)]);
   }
   return {};

@@ -89,7 +89,7 @@ bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
 std::vector<MemberEvent> MemberTable::life_events() const {
   const MutexLock lock(mutex_);
   std::vector<MemberEvent> items;
-  // What is alike comes together: a message tells it once.
+  // Events that differ in their ranks only stand next to each other, because a message tells the rest of them once.
   for (Rank rank{0}; rank.value < ranks(); ++rank)
     if (finishing_[index(rank)] != 0) items.push_back({rank, MemberEventKind::kFinishing, finishing_[index(rank)], {}});
   for (Rank rank{0}; rank.value < ranks(); ++rank) {

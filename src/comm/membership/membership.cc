@@ -59,8 +59,8 @@ std::string Membership::describe(Rank rank) const { return member_table_->descri
 
 const std::string& Membership::device(Rank rank) const {
   static const auto* const none = new std::string;  // never freed, as MemberHost::unknown()
-  const auto& told = member_table_->member(rank).device;
-  return told ? *told : *none;
+  const std::shared_ptr<const std::string>& device = member_table_->member(rank).device;
+  return device ? *device : *none;
 }
 
 bool Membership::was_unreachable(Rank rank) const { return member_table_->was_unreachable(rank); }

@@ -86,8 +86,8 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
   std::vector<std::shared_ptr<PeerProcess>> to_dial_;       // neighbours that are still to be dialled
   std::vector<std::byte> table_;                            // as it travels
   Memory memory_ = Memory::kAwaited;
-  Bytes host_bytes_{0};             // of the memory of the host; known before anything is said of it
-  std::shared_ptr<Segment> whole_;  // that memory
+  Bytes host_bytes_{0};             // the size of the host's memory, known once there is a table
+  std::shared_ptr<Segment> whole_;  // the memory of the host
   std::vector<std::shared_ptr<Segment>> segments_;
 };
 

@@ -14,9 +14,9 @@ namespace {
 constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kHostSize = 24;    // the fewest bytes that one can have
-constexpr std::size_t kMemberSize = 42;  // likewise
-constexpr std::size_t kAlikeSize = 21;   // likewise
+constexpr std::size_t kHostSize = 24;      // the fewest bytes that one can have
+constexpr std::size_t kMemberSize = 42;    // likewise
+constexpr std::size_t kEventRunSize = 21;  // likewise
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
@@ -180,7 +180,7 @@ const char* fields(FieldWriter& io, const MemberEventsMessage& m) {
     const auto end = std::find_if(left.begin(), left.end(), [&](const auto& item) { return !item.is_like(left[0]); });
     runs.push_back(left.first(static_cast<std::size_t>(end - left.begin())));
   }
-  io.list(runs, MemberEventsMessage::kMaxItems, kAlikeSize, [&](std::span<const MemberEvent> run) {
+  io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](std::span<const MemberEvent> run) {
     io(run[0].kind, run[0].sequence);
     io.line(run[0].note, kMaxNote);
     io.list(run, MemberEventsMessage::kMaxItems, 4, [&](const MemberEvent& item) { io(item.rank); });
@@ -190,10 +190,8 @@ const char* fields(FieldWriter& io, const MemberEventsMessage& m) {
 
 const char* fields(FieldReader& io, MemberEventsMessage& m) {
   m.items.clear();
-  struct Run {};
-  std::vector<Run> runs;
-  io.list(runs, MemberEventsMessage::kMaxItems, kAlikeSize, [&](Run&) {
-    MemberEvent alike;
+  std::vector<MemberEvent> runs;
+  io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](MemberEvent& alike) {
     io(alike.kind, alike.sequence);
     io.line(alike.note, kMaxNote);
     io.check(alike.kind <= MemberEventKind::kDead && alike.sequence >> 62 == 0);

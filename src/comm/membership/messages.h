@@ -143,14 +143,14 @@ struct MemberEvent {
   std::uint64_t sequence = 0;  ///< the number of its last operation
   std::string note;            ///< what is known of a death, such as "not reachable for 10 s"
 
-  /// Whether the other one tells the same, of whatever rank.
+  /// Whether the other event differs from this one in its rank at most.
   bool is_like(const MemberEvent& other) const {
     return kind == other.kind && sequence == other.sequence && note == other.note;
   }
 };
 
-/// It has at most kMaxItems items, so that it fits a control message. What neighbours in the list have in common
-/// travels once, because most ranks leave after the same operation.
+/// It has at most kMaxItems items, so that it fits a control message. If events next to each other differ in
+/// their ranks only, the rest travels once, because most ranks leave after the same operation.
 struct MemberEventsMessage {
   static constexpr std::size_t kMaxItems = 256;
   std::vector<MemberEvent> items;

@@ -59,7 +59,7 @@ ProcessOrder::ProcessOrder(std::span<const Member> members, std::size_t mesh) : 
     places[index(ranks_[i])] = place;
     if (before == nullptr || hosts[index(*before)] != hosts[index(ranks_[i])]) host_firsts_.push_back(place);
     before = &ranks_[i];
-    hosts_.push_back(static_cast<Index>(host_firsts_.size() - 1));  // a host may have ranks, and no place
+    hosts_.push_back(static_cast<Index>(host_firsts_.size() - 1));  // counted anew, because a host may have no place
     first_ranks_.push_back(static_cast<Index>(i));
   }
   host_firsts_.push_back(static_cast<Index>(size()));

@@ -32,8 +32,8 @@ class ProcessOrder {
 
   /// `members`: by rank. They stay in place for as long as the order is used.
   ProcessOrder(std::span<const Member> members, std::size_t mesh);
-  ProcessOrder(std::vector<Member>&& members, std::size_t mesh) = delete;  // they would be gone
-  ProcessOrder(const ProcessOrder&) = delete;                              // places that were asked for refer to it
+  ProcessOrder(std::vector<Member>&& members, std::size_t mesh) = delete;  // it would not outlive the call
+  ProcessOrder(const ProcessOrder&) = delete;                              // a Place refers to its ranks
   ProcessOrder& operator=(const ProcessOrder&) = delete;
 
   std::size_t size() const { return hosts_.size(); }
@@ -53,16 +53,16 @@ class ProcessOrder {
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 
  private:
-  using Index = std::uint32_t;  // each process has these of all: four bytes are enough for places and ranks
+  using Index = std::uint32_t;  // every process keeps these for all others, so they are small
   const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
   const ProcessId& process(std::size_t place) const { return member(ranks_[first_ranks_[place]]).process; }
 
   std::span<const Member> members_;
   std::size_t mesh_;
   std::vector<Rank> ranks_;         // in the order of their places
-  std::vector<Index> first_ranks_;  // by place: where its ranks begin; and where the last one's end
+  std::vector<Index> first_ranks_;  // by place: where its ranks begin, and at the end how many ranks there are
   std::vector<Index> hosts_;        // by place: the number of its host
-  std::vector<Index> host_firsts_;  // by host: its first place; and the number of places
+  std::vector<Index> host_firsts_;  // by host: its first place, and at the end how many places there are
   std::vector<Index> by_process_;   // the places, in the order of the processes' ids
 };
 

@@ -51,7 +51,7 @@ void TcpInbox::restart(std::vector<std::byte> leftover) {
   const std::size_t size = leftover.size();
   if (size > buffer_bytes_ || !buffer_) {
     const std::size_t bytes = std::max(size, kBufferBytes);
-    buffer_ = std::make_unique_for_overwrite<std::byte[]>(bytes);  // not zeroed: that takes all pages
+    buffer_ = std::make_unique_for_overwrite<std::byte[]>(bytes);  // zeroing would touch all its pages
     buffer_bytes_ = bytes;
   }
   std::copy(leftover.begin(), leftover.end(), buffer_.get());

@@ -49,8 +49,8 @@ class TcpInbox {
   const std::string& fault() const { return fault_; }
 
   /// Goes on with a new connection after the last one was lost. What was received of a message stays, unless it was
-  /// damaged. `leftover` was read from the new connection before. Throws std::bad_alloc, and changes
-  /// nothing then.
+  /// damaged. `leftover` was read from the new connection before. If it
+  /// throws std::bad_alloc, nothing has changed.
   void restart(std::vector<std::byte> leftover);
   /// The message that the peer is to go on with, and how many bytes of it, frame included, are here.
   std::uint32_t expected() const { return sequence_; }
