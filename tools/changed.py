@@ -24,7 +24,7 @@ LABELS = {
     "include": ["api", "install"], "examples": ["examples"], "tools/perf": ["perf"], "tools/plan": ["plan"],
     "tools/sim": ["sim"], "tools/probe": ["probe"], "tools/model": ["plan", "sim", "probe"], "tests/tools": ["tools"],
     "tests/cases": ["api", "device", "mpi"], "tests/collectives": ["schedule"], "tests/connections": ["comm"], "tests/api/device": ["device"],
-    "tests/bench": ["device"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device", "ptx"],
+    "tests/bench": ["device"], "tests/ptx/word_interpreter.cu": ["ptx", "memory_model"], "tests/comm/device": ["device"], "tests/executor/device": ["device"], "tests/support/device": ["device", "ptx"],
     "tests/transport/device": ["device"], "bench/peers": ["perf"], "tools/hosts.py": ["hosts"], "tools/gpu_report.py": ["tools"],
     "tools/device_kernels.py": ["cuda_binary"], "tests/run_cases.py": ["tools"], "tools/changed.py": ["tools"], "tools/check_style.py": ["tools"], "tools/figures.py": ["tools"], "tools/figures_gpu.py": ["tools"], "tools/figures_text.py": ["tools"], "tools/measured.py": ["tools"],
 }

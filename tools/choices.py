@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """How near to the best algorithm the chosen one is between hosts, by the simulator:
-  tools/choices.py [--simulator PROGRAM] [--wide] [--above RATIO] [--most RATIO] [--yardstick [--ranks N,...]] [COLLECTIVE...]
+  tools/choices.py [--simulator PROGRAM] [--wide] [--rates RATE,...] [--above RATIO] [--most RATIO] [--yardstick [--ranks N,...]]
+                   [COLLECTIVE...]
 Takes 70 seconds without arguments.
-Networks of 1, 10, 100 and 400 Gbit/s with the other costs of docs/study/cluster.costs, 2 to 72 ranks on 2 to 16 hosts, 8 bytes
+Networks of 1, 10, 100 and 400 Gbit/s (--rates: others, such as 10gbit) with the other costs of docs/study/cluster.costs, 2 to 72 ranks on 2 to 16 hosts, 8 bytes
 to 64 MiB (4 MiB where there is a block a rank), with rank 0 and the last rank as roots. A line for each collective: cells, the share of them in which the chosen
 algorithm takes at most 1.1 and 1.3 times as long as the best one, and the worst. --wide: other layouts, up to 192 ranks on 2 to 100 hosts, and sizes
 between those; takes 140 seconds. --above: names the cells that are worse.
@@ -90,6 +91,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--simulator", default=ROOT / "build/release/tools/tutti-sim")
     parser.add_argument("--wide", action="store_true")
+    parser.add_argument("--rates", default=",".join(RATES), metavar="RATE,...")
     parser.add_argument("--above", type=float, metavar="RATIO")
     parser.add_argument("--most", type=float, metavar="RATIO")
     parser.add_argument("--yardstick", action="store_true")
@@ -109,7 +111,7 @@ def main():
             layouts, sizes = (WIDE_LAYOUTS, WIDE_SIZES) if options.wide else (LAYOUTS, SIZES)
             for hosts, each, cores in layouts:
                 roots = [0, hosts * each - 1] if collective in ROOTED else [0]  # a host's first rank, and one that is not
-                for rate, root in itertools.product(RATES, roots):
+                for rate, root in itertools.product(options.rates.split(","), roots):
                     cells = simulate(options.simulator, collective, (hosts, each, cores), sizes[collective], rate, root, f"{folder}/x.csv")
                     for size, chosen, best, ratio in cells:
                         ratios.append(ratio)

@@ -16,7 +16,7 @@ case ${1:-} in
     sed -n '/^set(TUTTI_PRECOMPILED/,/)/p' cmake/precompiled.cmake | tr -d ')' | tr -s ' ' '\n' | grep -v '^set(' |
       sed 's/.*/#include <&>/' > build/clang/precompiled.h
     clang++ -x c++-header "${flags[@]}" build/clang/precompiled.h -o build/clang/precompiled.pch
-    # Ten files of a room are compiled as one, as in CMake's unity builds. Files that need another instruction set get it,
+    # Ten files of a room are compiled as one, much as in CMake's unity builds. Files that need another instruction set get it,
     # alone; precompiled headers are without.
     files | awk -F/ '/avx/ { print; next }
         $2 != room || count == 10 { if (group != "") print group; group = ""; count = 0; room = $2 }

@@ -17,8 +17,14 @@ if(TUTTI_SANITIZE MATCHES "undefined")
   list(APPEND TUTTI_AVX2_FLAGS -fno-sanitize=undefined)
   list(APPEND TUTTI_AVX512_FLAGS -fno-sanitize=undefined)
 endif()
-# The thread sanitizer looks for races between ranks, whose messages are the same in all three.
-if(TUTTI_SANITIZE MATCHES "thread")
+# The thread sanitizer looks for races between ranks, whose messages are the same in all three. The short run's address
+# sanitizer looks at the buffers, and leaves the checks of undefined arithmetic to runs of everything.
+option(TUTTI_BASELINE_KERNELS
+  "For sanitizers: kernels of the baseline instruction set alone, without checks of undefined behaviour" OFF)
+if(TUTTI_BASELINE_KERNELS)
+  list(APPEND TUTTI_BASELINE_FLAGS -fno-sanitize=undefined)
+endif()
+if(TUTTI_BASELINE_KERNELS OR TUTTI_SANITIZE MATCHES "thread")
   set_source_files_properties(kernels/isa_avx2.cc kernels/isa_avx512.cc PROPERTIES HEADER_FILE_ONLY ON)
   set_source_files_properties(kernels/kernels.cc PROPERTIES COMPILE_DEFINITIONS TUTTI_BASELINE_KERNELS)
 endif()

@@ -63,7 +63,7 @@ class Hierarchy : public testing::TestWithParam<Algorithm> {
 };
 
 TEST_P(Hierarchy, EveryPlacementOfFewRanks) {
-  for (int n = 1; n <= (kReduced ? 5 : 8); ++n) {
+  for (int n = 1; n <= (kReduced ? 5 : test::covers_all() ? 8 : 7); ++n) {
     for_each_partition(n, [&](const HostList& hosts) {
       for (const std::int32_t lanes : {1, 2}) {
         if (!HasFatalFailure() && (n < 8 || lanes == 1)) prove(hosts, lanes);
@@ -75,7 +75,7 @@ TEST_P(Hierarchy, EveryPlacementOfFewRanks) {
 
 TEST_P(Hierarchy, RandomPlacements) {
   std::mt19937 random(5);
-  for (int round = 0; round < (kReduced ? 10 : 150); ++round) {
+  for (int round = 0; round < (kReduced ? 10 : test::covers_all() ? 150 : 75); ++round) {
     const int n = 1 + static_cast<int>(random() % (kReduced ? 20 : 64));
     ASSERT_NO_FATAL_FAILURE(prove(random_hosts(n, random), 1 + round % 3));
   }
@@ -102,9 +102,10 @@ TEST_P(Hierarchy, SeveralLanes) {
 
 TEST_P(Hierarchy, FingerprintsForManyRanks) {
   const int each = kReduced ? 8 : 32;
+  const int hosts = kReduced ? 10 : test::covers_all() ? 32 : 16;
   for (const bool dealt : {false, true}) {
-    const Topology topology(uniform_hosts(kReduced ? 10 : 32, each, dealt));
-    const Shape shape{(kReduced ? 10 : 32) * each, 0, 7, 1, &topology.map()};
+    const Topology topology(uniform_hosts(hosts, each, dealt));
+    const Shape shape{hosts * each, 0, 7, 1, &topology.map()};
     const auto fault = prover_.find_fault(Program(GetParam(), shape), ProofOptions{Aliasing::kNone, 2, false, false});
     ASSERT_FALSE(fault) << fault->text;
   }

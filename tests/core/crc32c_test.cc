@@ -10,7 +10,7 @@
 namespace tutti {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using Buffer = std::vector<std::byte>;
 
 /// One bit at a time, as the polynomial says.
 std::uint32_t bitwise(std::span<const std::byte> bytes) {
@@ -22,9 +22,9 @@ std::uint32_t bitwise(std::span<const std::byte> bytes) {
   return ~crc;
 }
 
-Bytes noise(std::size_t size) {
+Buffer noise(std::size_t size) {
   std::mt19937 random(7);
-  Bytes bytes(size);
+  Buffer bytes(size);
   for (std::byte& b : bytes) b = static_cast<std::byte>(random());
   return bytes;
 }
@@ -40,7 +40,7 @@ class Crc32c : public ::testing::TestWithParam<Crc32cMethod> {
 };
 
 TEST_P(Crc32c, KnownVectors) {  // RFC 3720, appendix B.4
-  Bytes bytes(32);
+  Buffer bytes(32);
   EXPECT_EQ(compute(0, bytes), 0x8a9136aau);
   bytes.assign(32, std::byte{0xff});
   EXPECT_EQ(compute(0, bytes), 0x62a8ab43u);
@@ -53,7 +53,7 @@ TEST_P(Crc32c, KnownVectors) {  // RFC 3720, appendix B.4
 }
 
 TEST_P(Crc32c, AllSizesAndAlignments) {
-  const Bytes bytes = noise(1024);
+  const Buffer bytes = noise(1024);
   for (std::size_t offset = 0; offset < 16; ++offset)
     for (std::size_t size = 0; size + offset <= bytes.size(); size += size < 64 ? 1 : 37) {
       const auto part = std::span(bytes).subspan(offset, size);
@@ -62,7 +62,7 @@ TEST_P(Crc32c, AllSizesAndAlignments) {
 }
 
 TEST_P(Crc32c, LongStretches) {
-  const Bytes bytes = noise(300'000);
+  const Buffer bytes = noise(300'000);
   for (const std::size_t size : {767u, 768u, 769u, 12287u, 12288u, 12289u, 13056u, 65536u, 262144u, 299'999u}) {
     const auto part = std::span(bytes).subspan(1, size);
     EXPECT_EQ(compute(0, part), bitwise(part)) << size << " bytes";
@@ -70,14 +70,14 @@ TEST_P(Crc32c, LongStretches) {
 }
 
 TEST_P(Crc32c, AllSplitsGiveTheSame) {
-  const Bytes bytes = noise(1600);
+  const Buffer bytes = noise(1600);
   const std::uint32_t whole = bitwise(bytes);
   for (std::size_t split = 0; split <= bytes.size(); ++split)
     ASSERT_EQ(compute(compute(0, std::span(bytes).first(split)), std::span(bytes).subspan(split)), whole) << split;
 }
 
 TEST_P(Crc32c, EveryChangedBitIsNoticed) {
-  Bytes bytes = noise(900);
+  Buffer bytes = noise(900);
   const std::uint32_t whole = compute(0, bytes);
   for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     bytes[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Crc32c, ::testing::ValuesIn(crc32c_methods().b
                          });
 
 TEST(Crc32cChoice, TakesTheFirstThatIsUsable) {
-  const Bytes bytes = noise(5000);
+  const Buffer bytes = noise(5000);
   EXPECT_EQ(crc32c(0, bytes), bitwise(bytes));
   EXPECT_EQ(crc32c(crc32c(0, std::span(bytes).first(77)), std::span(bytes).subspan(77)), bitwise(bytes));
 }

@@ -18,6 +18,7 @@
 
 #include "support/depth.h"
 #include "support/ranks.h"
+#include "support/sanitized.h"
 #include "support/seed.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
@@ -248,7 +249,7 @@ class TimedShrinks : public ::testing::TestWithParam<ShrinkWay> {
 TEST_P(TimedShrinks, AfterKillsAtAnyTimeTheRestGoesOn) {
   SCOPED_TRACE(seed_text());
   std::vector<double> seconds[2];  // after one kill, and after two
-  for (int round = 0; round < points_tried(400, 8); ++round) {
+  for (int round = 0; round < points_tried(400, kSanitized ? 4 : 8); ++round) {
     const int ranks = 4 + static_cast<int>(random_() % (kSanitized ? 2 : 5));
     LastingJob job(ranks);
     Yardstick yardstick;

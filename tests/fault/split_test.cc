@@ -13,6 +13,7 @@
 #include "comm/api/handle.h"
 #include "support/depth.h"
 #include "support/ranks.h"
+#include "support/sanitized.h"
 #include "support/seed.h"
 #include "support/texts.h"
 #include "support/yardstick.h"
@@ -116,7 +117,7 @@ TEST_P(TimedSplits, AKillAtAnyTimeIsNoticedWithinASecond) {
   SCOPED_TRACE(seed_text());
   std::mt19937 random(test_seed());
   double worst = 0;
-  for (int round = 0; round < (covers_all() ? 334 : 5); ++round) {
+  for (int round = 0; round < points_tried(334, kSanitized ? 3 : 5); ++round) {
     Processes processes(
         kRanks, [](tuttiComm_t comm, int rank, Shared& shared) { split_until_failure(comm, rank, shared, -rank); });
     const int victim = static_cast<int>(random() % kRanks);
@@ -144,7 +145,7 @@ TEST_P(TimedSplits, AStopAtAnyTimeEndsByTheDeadlineAndIsNamed) {
   const ScopedSetting join("TUTTI_JOIN_TIMEOUT", "2");
   SCOPED_TRACE(seed_text());
   std::mt19937 random(test_seed());
-  for (int round = 0; round < (covers_all() ? 40 : 2); ++round) {
+  for (int round = 0; round < points_tried(40, 2); ++round) {
     Processes processes(
         kRanks, [](tuttiComm_t comm, int rank, Shared& shared) { split_until_failure(comm, rank, shared, rank); });
     const int victim = static_cast<int>(random() % kRanks);

@@ -62,14 +62,14 @@ std::vector<std::vector<Matrix>> random_matrices(std::size_t sources, std::size_
 }
 
 /// How one reduction is laid out.
-struct Place {
+struct UserPlace {
   std::size_t offset = 0;
   int in_place = -1;
   bool second = false;
   bool slot = false;
 };
 
-std::string error_of(std::size_t sources, std::size_t count, const Place& place) {
+std::string error_of(std::size_t sources, std::size_t count, const UserPlace& place) {
   const auto rows = random_matrices(sources, count);
   std::vector<Matrix> expected = rows[0];
   for (std::size_t k = 1; k < sources; ++k) {

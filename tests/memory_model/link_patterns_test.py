@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The links between kernels are right under NVIDIA's memory model, with the instructions that the compiled kernel has.
 
-Its arguments are the source folder, nvcc and its flags. It compiles the interpreter's kernel of the reals, and with
+Its arguments are the source folder, nvcc and its flags. It compiles the interpreter with one reduction, and with
 TEST_DEPTH=all those of all groups of types. Its exit code is 77 if there is no nvcc.
 """
 
@@ -175,10 +175,11 @@ class Places(KernelCase):
 
 def compile_kernel(source, nvcc, flags, group, folder):
     """Compiles the interpreter of a group of types as the library does, with the lines of the source besides."""
+    file = "tests/ptx/word_interpreter.cu" if group == "words" else f"src/executor/device/interpreter_{group}.cu"
     target = os.path.join(folder, f"{group}.ptx")
     subprocess.run([nvcc, "-ptx", "-arch=compute_90", "-std=c++20", "-O3", "-lineinfo", *flags,
                     f"-I{source}/src", f"-I{source}/include",
-                    f"{source}/src/executor/device/interpreter_{group}.cu", "-o", target], check=True)
+                    f"{source}/{file}", "-o", target], check=True)
     return ptx_code.read(target)
 
 
@@ -198,7 +199,8 @@ def main(source, nvcc="", *flags):
     if not nvcc:
         print("Skipped\nno nvcc, so that there is no kernel whose instructions could be checked")
         return 77
-    groups = ("reals", "integers", "small_floats", "trees") if os.environ.get("TEST_DEPTH", "all") == "all" else ("reals",)
+    whole = os.environ.get("TEST_DEPTH", "all") == "all"
+    groups = ("words", "reals", "integers", "small_floats", "trees") if whole else ("words",)
     suite = unittest.TestSuite()
     with tempfile.TemporaryDirectory() as folder:
         for group in groups:

@@ -15,7 +15,7 @@
 namespace tutti {
 namespace {
 
-using Bytes = std::vector<std::byte>;
+using Buffer = std::vector<std::byte>;
 
 TlsKey key_of(int seed) {
   TlsKey key{};
@@ -27,9 +27,9 @@ TlsLookup serves(const std::string& name, const TlsKey& key) {
   return [name, key](std::string_view identity, TlsKey* out) { return identity == name ? (*out = key, true) : false; };
 }
 
-Bytes noise(std::size_t size, unsigned seed = 1) {
+Buffer noise(std::size_t size, unsigned seed = 1) {
   std::mt19937 random(seed);
-  Bytes bytes(size);
+  Buffer bytes(size);
   for (std::byte& b : bytes) b = static_cast<std::byte>(random());
   return bytes;
 }
@@ -64,11 +64,11 @@ struct Pair {
   }
 };
 
-void expect_all_arrives(TlsSession& from, int from_socket, TlsSession& to, int to_socket, const Bytes& data,
+void expect_all_arrives(TlsSession& from, int from_socket, TlsSession& to, int to_socket, const Buffer& data,
                         std::size_t piece) {
   std::size_t sent = 0;
-  Bytes got;
-  Bytes room(40'000);
+  Buffer got;
+  Buffer room(40'000);
   while (got.size() < data.size()) {
     SocketState state = SocketState::kDone;
     std::size_t size = 0;
@@ -98,11 +98,11 @@ TEST(TlsSession, BothEndsWithTheSameKeyAreEstablished) {
 }
 
 TEST(TlsSession, BytesArriveInOrderWhateverTheSizes) {
-  const Bytes data = noise(1'500'000);
+  const Buffer data = noise(1'500'000);
   for (const std::size_t piece : {1u, 7u, 16384u, 65536u, 65537u, 1'500'000u}) {
     Pair pair;
     ASSERT_TRUE(pair.shake());
-    const Bytes part(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(std::min(data.size(), 5000 * piece)));
+    const Buffer part(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(std::min(data.size(), 5000 * piece)));
     expect_all_arrives(*pair.client, 0, *pair.server, 1, part, piece);
     expect_all_arrives(*pair.server, 1, *pair.client, 0, part, piece);
   }
@@ -111,10 +111,10 @@ TEST(TlsSession, BytesArriveInOrderWhateverTheSizes) {
 TEST(TlsSession, WhatWasTakenOverArrivesAndNothingElse) {
   Pair pair;
   ASSERT_TRUE(pair.shake());
-  const Bytes data = noise(3'000'000);
-  Bytes wanted;
-  Bytes got;
-  Bytes room(50'000);
+  const Buffer data = noise(3'000'000);
+  Buffer wanted;
+  Buffer got;
+  Buffer room(50'000);
   std::size_t size = 0;
   SocketState state = SocketState::kDone;
   while (state == SocketState::kDone) {  // until the socket is full
@@ -124,7 +124,7 @@ TEST(TlsSession, WhatWasTakenOverArrivesAndNothingElse) {
   }
   EXPECT_TRUE(pair.client->wants_output());
   EXPECT_EQ(size, 0u);
-  const Bytes other(1000, std::byte{7});  // what comes next need not be what was offered before
+  const Buffer other(1000, std::byte{7});  // what comes next need not be what was offered before
   for (int i = 0; i < 1000 && got.size() < wanted.size() + other.size(); ++i) {
     ASSERT_TRUE(pair.server->receive(room, &size, &state).ok());
     got.insert(got.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(size));
@@ -140,10 +140,10 @@ TEST(TlsSession, WhatWasTakenOverArrivesAndNothingElse) {
 
 TEST(TlsSession, SendAndReceiveDoTheHandshakeThemselves) {
   Pair pair;
-  const Bytes data = noise(100'000);
+  const Buffer data = noise(100'000);
   std::size_t sent = 0;
-  Bytes got;
-  Bytes room(3000);
+  Buffer got;
+  Buffer room(3000);
   for (int i = 0; i < 10'000 && got.size() < data.size(); ++i) {
     std::size_t size = 0;
     SocketState state = SocketState::kAgain;
@@ -159,10 +159,10 @@ TEST(TlsSession, SendAndReceiveDoTheHandshakeThemselves) {
 
 TEST(TlsSession, BothWaysAtOnceFromTwoThreads) {
   Pair pair;
-  const Bytes data = noise(4'000'000);
+  const Buffer data = noise(4'000'000);
   const auto run = [&data](TlsSession& session, int socket) {
-    Bytes got;
-    Bytes room(100'000);
+    Buffer got;
+    Buffer room(100'000);
     std::size_t sent = 0;
     while (got.size() < data.size() || sent < data.size() || session.wants_output()) {
       std::size_t size = 0;
@@ -210,7 +210,7 @@ TEST(TlsSession, KeysAreRenewedOnTheWay) {
   ASSERT_TRUE(TlsSession::client(pair.sockets[0].get(), "1:abc", key_of(1), &pair.client, 3).ok());
   ASSERT_TRUE(TlsSession::server(pair.sockets[1].get(), serves("1:abc", key_of(1)), &pair.server, 5).ok());
   ASSERT_TRUE(pair.shake());
-  const Bytes data = noise(50'000);
+  const Buffer data = noise(50'000);
   expect_all_arrives(*pair.client, 0, *pair.server, 1, data, 100);
   expect_all_arrives(*pair.server, 1, *pair.client, 0, data, 100);
   expect_all_arrives(*pair.client, 0, *pair.server, 1, noise(1'000'000), 1'000'000);
@@ -219,7 +219,7 @@ TEST(TlsSession, KeysAreRenewedOnTheWay) {
 TEST(TlsSession, TheEndOfTheOtherEndIsAnEnd) {
   Pair pair;
   ASSERT_TRUE(pair.shake());
-  const Bytes data = noise(10'000);
+  const Buffer data = noise(10'000);
   std::size_t size = 0;
   SocketState state = SocketState::kAgain;
   ASSERT_TRUE(pair.client->send(data, &size, &state).ok());
@@ -227,7 +227,7 @@ TEST(TlsSession, TheEndOfTheOtherEndIsAnEnd) {
   pair.client.reset();
   pair.sockets[0].reset();
   ASSERT_TRUE(pair.server->send(data, &size, &state).ok());  // nobody reads it; no SIGPIPE
-  Bytes room(20'000);
+  Buffer room(20'000);
   ASSERT_TRUE(pair.server->receive(room, &size, &state).ok());
   EXPECT_EQ(size, data.size());  // what was sent before comes first
   ASSERT_TRUE(pair.server->receive(room, &size, &state).ok());
@@ -240,11 +240,11 @@ TEST(TlsSession, AChangedRecordIsAnError) {
   for (const std::size_t bit : {3u, 37u, 41u, 400u, 8000u}) {
     Pair pair;
     ASSERT_TRUE(pair.shake());
-    const Bytes data = noise(2000);
+    const Buffer data = noise(2000);
     std::size_t size = 0;
     SocketState state = SocketState::kAgain;
     ASSERT_TRUE(pair.client->send(data, &size, &state).ok());
-    Bytes wire(4000);
+    Buffer wire(4000);
     wire.resize(static_cast<std::size_t>(::recv(pair.sockets[1].get(), wire.data(), wire.size(), 0)));
     wire[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
     ::shutdown(pair.sockets[0].get(), SHUT_WR);
@@ -254,7 +254,7 @@ TEST(TlsSession, AChangedRecordIsAnError) {
     ASSERT_EQ(::dup2(ends[1], pair.sockets[1].get()), pair.sockets[1].get());
     ::close(ends[1]);
     ASSERT_EQ(::send(writer.get(), wire.data(), wire.size(), 0), static_cast<ssize_t>(wire.size()));
-    Bytes room(4000);
+    Buffer room(4000);
     const Status status = pair.server->receive(room, &size, &state);
     EXPECT_EQ(status.code(), Code::kRemoteError) << "bit " << bit;
     EXPECT_EQ(size, 0u);
@@ -264,7 +264,7 @@ TEST(TlsSession, AChangedRecordIsAnError) {
 
 TEST(TlsSession, NoiseAndPlainTextAreRefusedAndCostLittle) {
   const std::string request = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  std::vector<Bytes> openings(200);
+  std::vector<Buffer> openings(200);
   for (std::size_t i = 0; i < openings.size(); ++i) {
     openings[i] = noise(i * 37 + 6, static_cast<unsigned>(i));
     if (i % 2 == 0)
@@ -272,7 +272,7 @@ TEST(TlsSession, NoiseAndPlainTextAreRefusedAndCostLittle) {
   }
   const auto text = std::as_bytes(std::span(request));
   openings.emplace_back(text.begin(), text.end());
-  for (const Bytes& opening : openings) {
+  for (const Buffer& opening : openings) {
     Pair pair;
     ASSERT_EQ(::send(pair.sockets[0].get(), opening.data(), opening.size(), 0), static_cast<ssize_t>(opening.size()));
     ::shutdown(pair.sockets[0].get(), SHUT_WR);
@@ -286,7 +286,7 @@ TEST(TlsSession, NoiseAndPlainTextAreRefusedAndCostLittle) {
 TEST(TlsSession, AHelloWithoutEndIsCutOff) {
   Pair pair;
   // A record of 16000 bytes of a hello said to be longer: more than any handshake of ours has.
-  Bytes opening(16000);
+  Buffer opening(16000);
   const unsigned char head[] = {0x16, 3, 1, 0x3e, 0x80, 1, 0, 0xff, 0xff};
   for (std::size_t i = 0; i < sizeof(head); ++i) opening[i] = static_cast<std::byte>(head[i]);
   Status status;
@@ -303,13 +303,13 @@ TEST(TlsSession, ARecordedHelloCannotBeUsedAgain) {
   Pair recorded;
   SocketState state = SocketState::kAgain;
   ASSERT_TRUE(recorded.client->handshake(&state).ok());
-  Bytes hello(4000);
+  Buffer hello(4000);
   hello.resize(static_cast<std::size_t>(::recv(recorded.sockets[1].get(), hello.data(), hello.size(), MSG_PEEK)));
   ASSERT_TRUE(recorded.shake());
-  const Bytes secret_text = noise(500);
+  const Buffer secret_text = noise(500);
   std::size_t size = 0;
   ASSERT_TRUE(recorded.client->send(secret_text, &size, &state).ok());
-  Bytes rest(4000);
+  Buffer rest(4000);
   rest.resize(static_cast<std::size_t>(::recv(recorded.sockets[1].get(), rest.data(), rest.size(), 0)));
 
   Pair replay;
@@ -317,7 +317,7 @@ TEST(TlsSession, ARecordedHelloCannotBeUsedAgain) {
   ASSERT_TRUE(replay.server->handshake(&state).ok());  // the hello is a good one: it answers with keys of its own
   EXPECT_FALSE(replay.server->established());
   ASSERT_GT(::send(replay.sockets[0].get(), rest.data(), rest.size(), 0), 0);
-  Bytes room(4000);
+  Buffer room(4000);
   EXPECT_EQ(replay.server->receive(room, &size, &state).code(), Code::kRemoteError);
   EXPECT_EQ(size, 0u);
   EXPECT_FALSE(replay.server->established());
@@ -326,14 +326,14 @@ TEST(TlsSession, ARecordedHelloCannotBeUsedAgain) {
 TEST(TlsSession, NothingOfTheTextIsOnTheWire) {
   Pair pair;
   ASSERT_TRUE(pair.shake());
-  const Bytes data(3000, std::byte{'a'});
+  const Buffer data(3000, std::byte{'a'});
   std::size_t size = 0;
   SocketState state = SocketState::kAgain;
   ASSERT_TRUE(pair.client->send(data, &size, &state).ok());
-  Bytes wire(5000);
+  Buffer wire(5000);
   wire.resize(static_cast<std::size_t>(::recv(pair.sockets[1].get(), wire.data(), wire.size(), 0)));
   EXPECT_GT(wire.size(), data.size());
-  const Bytes run(8, std::byte{'a'});
+  const Buffer run(8, std::byte{'a'});
   EXPECT_EQ(std::search(wire.begin(), wire.end(), run.begin(), run.end()), wire.end());
 }
 

@@ -1,6 +1,7 @@
 """tutti-sim as its users meet it: sim_test.py PROGRAM [unittest arguments]."""
 # Covers tools/sim/*.cc, tools/model/world.cc.
 import csv
+import os
 import pathlib
 import subprocess
 import sys
@@ -27,6 +28,16 @@ def rows(*arguments):
 def time_of(*arguments):
     (row,) = rows(*arguments)
     return int(row["time_ps"])
+
+
+class Choices(unittest.TestCase):
+    def test_what_is_chosen_takes_at_most_a_fifth_longer_than_the_best(self):
+        rates = "1gbit,10gbit,100gbit,400gbit" if os.environ.get("TEST_DEPTH", "all") == "all" else "1gbit,100gbit"
+        tool = pathlib.Path(__file__).resolve().parents[2] / "tools/choices.py"
+        done = subprocess.run([sys.executable, tool, "--simulator", PROGRAM, "--most", "1.2", "--rates", rates, "barrier", "scatter",
+                               "reduce", "reduce_scatter", "all_to_all"], capture_output=True, text=True, timeout=280)
+        print(done.stdout)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 class Tables(unittest.TestCase):

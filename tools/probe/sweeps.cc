@@ -18,7 +18,7 @@ namespace tutti::probe {
 namespace {
 
 constexpr const char* kCollectives[] = {"all_reduce", "all_gather", "broadcast"};
-constexpr int kMostRanks = 8;
+constexpr int kMostRanksMeasured = 8;
 
 /// A temporary folder, which is removed with the object.
 class Workplace {
@@ -67,7 +67,7 @@ Status measure_sweeps(const std::string& perf, std::vector<Cell>* cells) {
     return fail(Code::kInvalidArgument, "there is no program {}: name tutti-perf with --perf", program);
   const Workplace workplace;
   if (workplace.path().empty()) return fail(Code::kSystemError, "there is no folder for temporary files");
-  const int crowd = std::clamp(2 * usable_cores(), 3, kMostRanks);
+  const int crowd = std::clamp(2 * usable_cores(), 3, kMostRanksMeasured);
   const std::string path = workplace.path() + "/sweep.json";
   for (const char* const transport : {"shm", "tcp"}) {
     for (const int ranks : {2, crowd}) {

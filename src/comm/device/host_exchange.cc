@@ -11,7 +11,7 @@ namespace {
 /// The numbers of rounds among some of the ranks begin here.
 constexpr std::uint64_t kAmong = std::uint64_t{1} << 31;
 /// How long what a rank sent before it left may be on its way.
-constexpr double kLastWords = 2;  // seconds
+constexpr double kLeaversLastWords = 2;  // seconds
 }  // namespace
 
 HostExchange::HostExchange(Executor& host, Membership& membership, Deadline deadline)
@@ -62,7 +62,7 @@ Status HostExchange::check(Rank awaited, std::uint64_t) {
 
 // A rank whose join has ended may leave while others still wait for what it sent last.
 bool HostExchange::may_have_sent(Rank left) {
-  return !left_.try_emplace(left, Deadline::in(kLastWords)).first->second.passed();
+  return !left_.try_emplace(left, Deadline::in(kLeaversLastWords)).first->second.passed();
 }
 
 }  // namespace tutti

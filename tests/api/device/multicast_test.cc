@@ -11,6 +11,7 @@
 
 #include "cases/collective_cases.h"
 #include "cases/effort_of.h"
+#include "support/depth.h"
 #include "support/device/caller_stream.h"
 #include "support/device/device_vector.h"
 #include "support/ranks.h"
@@ -83,7 +84,7 @@ TEST_P(MulticastCollectives, AreExact) {
   use_devices(mapped ? 2 : ranks);
   mappings().set_apart(apart && !kThreadSanitized);  // which does not see that two addresses are of one memory
   const ScopedSetting multicast("TUTTI_MULTICAST", mapped ? "mapped" : "auto");
-  const int rounds = ranks <= 3 ? 2 : 1;
+  const int rounds = ranks <= (covers_all() ? 3 : 2) ? 2 : 1;
   for (int round = 0; round < rounds; ++round) {
     stand_in().take_all_memory(true);
     run_threads(ranks, [ranks = ranks, mapped = mapped](tuttiComm_t comm, int rank) {

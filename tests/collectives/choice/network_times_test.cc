@@ -190,7 +190,7 @@ TEST(NetworkTimes, AllBlocksAreUnderWayAtOnce) {
 
 /// An all-to-all takes at most 1.3 times as long as by the fastest algorithm.
 TEST(NetworkTimes, ChooseFastAllToAlls) {
-  HostList uneven = uniform_hosts(9, 8, false);
+  HostList uneven = uniform_hosts(test::covers_all() ? 9 : 5, 8, false);
   uneven.insert(uneven.end(), 7, 9);
   std::vector<HostList> layouts{uniform_hosts(3, 8, false), uniform_hosts(8, 8, false), uniform_hosts(11, 4, false),
                                 uniform_hosts(40, 1, false), uneven};

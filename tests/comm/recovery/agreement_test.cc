@@ -46,8 +46,9 @@ std::string name_of_scene(const testing::TestParamInfo<Scene>& info) { return in
 /// code.
 bool is_long(const Scene& scene) {
   static constexpr std::string_view kLong[] = {
-      "two_all_but_cuts", "two_departures", "two_rounds",  "two_rounds_cut",      "pair_last", "three_deaths",
-      "three_overdue",    "three_cuts",     "three_stops", "three_failing_joins", "five",
+      "two_all_but_cuts", "two_departures", "two_rounds",         "two_rounds_cut",      "pair_last", "three_deaths",
+      "three_overdue",    "three_cuts",     "three_stops",        "three_failing_joins", "five",      "excluded_caller",
+      "excluded_leader",  "two_stops",      "four_failing_joins", "three_withdrawals",
   };
   return std::ranges::find(kLong, std::string_view(scene.name)) != std::end(kLong);
 }

@@ -132,7 +132,12 @@ TEST_P(Interpreter, NeverOverrunsAReaderThatIsSlow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Interpreter, ::testing::Values(1, 2, 3, 4, 5, 8));
+/// Seven stand for the numbers above four that are no power of two; eight repeat what four do.
+std::vector<int> numbers_of_ranks() {
+  if (covers_all()) return {1, 2, 3, 4, 5, 7, 8};
+  return {1, 2, 3, 4, 7};
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, Interpreter, ::testing::ValuesIn(numbers_of_ranks()));
 
 }  // namespace
 }  // namespace tutti::test

@@ -21,7 +21,7 @@ using oracle::Row;
 constexpr std::size_t kMostSources = 8;
 
 /// How one reduction is laid out in memory, in bytes beyond a multiple of 64, and shared out.
-struct Layout {
+struct DeviceLayout {
   std::array<std::size_t, kMostSources> sources{};
   std::array<std::size_t, 2> destinations{};
   int destination_count = 1;
@@ -31,7 +31,7 @@ struct Layout {
   bool at_once = false;
 };
 
-std::string text_of(const Layout& layout) {
+std::string text_of(const DeviceLayout& layout) {
   std::string text = std::to_string(layout.threads) + (layout.at_once ? " threads at once, " : " threads, ");
   text += std::to_string(layout.destination_count) + " destinations at " + std::to_string(layout.destinations[0]) +
           " and " + std::to_string(layout.destinations[1]) + ", source " + std::to_string(layout.in_place) +
@@ -51,7 +51,7 @@ Row expected_row(DataType type, RedOp op, const std::vector<Row>& rows, std::siz
 
 /// Runs the reduction of the first elements of the rows, as many as `expected` has; empty, or what is wrong.
 std::string difference(DataType type, RedOp op, const std::vector<Row>& rows, const Row& expected,
-                       std::uint32_t divisor, const Layout& layout) {
+                       std::uint32_t divisor, const DeviceLayout& layout) {
   const std::size_t bytes = expected.size();
   std::vector<Guarded> destinations;
   for (std::size_t offset : layout.destinations) destinations.emplace_back(offset, bytes);
@@ -98,7 +98,7 @@ class DeviceReduction : public testing::TestWithParam<DataType> {
   }
 
   void expect_same(RedOp op, const std::vector<Row>& rows, std::size_t count, std::uint32_t divisor,
-                   const Layout& layout) const {
+                   const DeviceLayout& layout) const {
     const Row expected = expected_row(type(), op, rows, count, divisor);
     ASSERT_EQ(difference(type(), op, rows, expected, divisor, layout), "")
         << rows.size() << " sources of " << count << " / " << divisor << ", " << text_of(layout);
@@ -108,8 +108,8 @@ class DeviceReduction : public testing::TestWithParam<DataType> {
 /// Sizes around everything that is counted in: elements, threads, packs, runs of packs.
 std::vector<std::size_t> counts(unsigned threads) { return {0, 1, threads - 1, threads + 1, 97, 257, 1031}; }
 
-Layout random_layout(std::mt19937& random, std::size_t size, std::size_t sources) {
-  Layout layout;
+DeviceLayout random_layout(std::mt19937& random, std::size_t size, std::size_t sources) {
+  DeviceLayout layout;
   // A third aligned alike, a third by any element, a third by any byte.
   const std::size_t kind = random() % 3;
   const std::size_t step = kind == 2 ? 1 : size;
@@ -139,7 +139,7 @@ TEST_P(DeviceReduction, EveryNumberOfSourcesAndEveryLayout) {
       const std::vector<Row> some(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(sources));
       for (unsigned threads : {1u, 4u, 32u}) {
         for (std::size_t count : counts(threads)) {
-          Layout layout = random_layout(random, size(), sources);
+          DeviceLayout layout = random_layout(random, size(), sources);
           layout.threads = threads;
           const auto divisor = op == RedOp::kAvg ? static_cast<std::uint32_t>(random() % 9 + 1) : 1;
           expect_same(op, some, count, divisor, layout);
@@ -193,7 +193,7 @@ TEST_P(DeviceReduction, ThreadsAtOnce) {
     for (std::size_t sources : {2, 3}) {
       const std::vector<Row> some(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(sources));
       for (int sample = 0; sample < 4; ++sample) {
-        Layout layout = random_layout(random, size(), sources);
+        DeviceLayout layout = random_layout(random, size(), sources);
         layout.threads = 4;
         layout.at_once = true;
         expect_same(op, some, 3001 - random() % 100, op == RedOp::kAvg ? 3 : 1, layout);
@@ -205,7 +205,7 @@ TEST_P(DeviceReduction, ThreadsAtOnce) {
 
 TEST_P(DeviceReduction, EveryMisalignmentOfTwoBuffers) {
   const std::vector<Row> rows = oracle::random_rows(type(), 2, 200, 13);
-  Layout layout;
+  DeviceLayout layout;
   layout.threads = 3;
   for (std::size_t source = 0; source < 16; ++source) {
     for (std::size_t destination = 0; destination < 16; ++destination) {
@@ -219,7 +219,7 @@ TEST_P(DeviceReduction, EveryMisalignmentOfTwoBuffers) {
 
 TEST_P(DeviceReduction, EveryMisalignmentOfTwoDestinations) {
   const std::vector<Row> rows = oracle::random_rows(type(), 3, 200, 15);
-  Layout layout;
+  DeviceLayout layout;
   layout.threads = 3;
   layout.destination_count = 2;
   for (std::size_t first = 0; first < 16; ++first) {
@@ -251,18 +251,18 @@ TEST(DeviceSplit, DestinationsThatDifferGoByPacks) {
 TEST_P(DeviceReduction, EveryPairOfValues) {
   const std::vector<Row> rows = oracle::exhaustive_rows(type(), 6);
   const std::size_t count = rows[0].size() / size();
-  Layout packs;
+  DeviceLayout packs;
   packs.threads = 5;
-  Layout elements = packs;
+  DeviceLayout elements = packs;
   elements.destination_count = 2;
   elements.destinations = {1, 1};
-  Layout aside = packs;
+  DeviceLayout aside = packs;
   aside.destination_count = 2;
   aside.destinations[1] = 1;
   for_each_operation([&](RedOp op) {
     for (const std::uint32_t divisor : {1u, 3u, 64u, 0x80000001u}) {
       if (op != RedOp::kAvg && divisor != 1) break;
-      for (const Layout& layout : {packs, aside, elements}) {
+      for (const DeviceLayout& layout : {packs, aside, elements}) {
         expect_same(op, rows, count, divisor, layout);
         if (HasFatalFailure()) return;
       }

@@ -13,38 +13,38 @@
 namespace tutti::testing_traffic {
 namespace {
 
-constexpr Bytes kLarge{50'000};
+constexpr Bytes kLargeDirect{50'000};
 constexpr ShmGeometry kGeometry{3, 1, Bytes{64 * 1024}, 2};
 
 /// Rank 0 sends to both others, first a copy, in return for which they tell that they can read, then by reference.
 void exchange(ShmEndpoint& end) {
   const Bytes note(4);
   if (end.rank().value != 0) {
-    receive(end, multicast_from(Rank(0)), kLarge, 1);
+    receive(end, multicast_from(Rank(0)), kLargeDirect, 1);
     send(end, unicast(Rank(0)), note, 2);
-    receive(end, unicast(Rank(0)), kLarge, 3);
-    for (std::uint64_t seed = 10; seed < 30; ++seed) receive(end, multicast_from(Rank(0)), kLarge, seed);
+    receive(end, unicast(Rank(0)), kLargeDirect, 3);
+    for (std::uint64_t seed = 10; seed < 30; ++seed) receive(end, multicast_from(Rank(0)), kLargeDirect, seed);
     return;
   }
-  std::vector<std::byte> data(kLarge.value);
-  fill(data.data(), kLarge, 1);
-  require(end.send_reference(multicast_to_all(), data.data(), kLarge, mix64(1)) == ReferenceState::kNotOffered,
+  std::vector<std::byte> data(kLargeDirect.value);
+  fill(data.data(), kLargeDirect, 1);
+  require(end.send_reference(multicast_to_all(), data.data(), kLargeDirect, mix64(1)) == ReferenceState::kNotOffered,
           "nobody has shown that it can read");
   require(end.send_reference(multicast_to_all(), data.data(), Bytes{64}, mix64(1)) == ReferenceState::kNotOffered,
           "small messages are copied");
-  send(end, multicast_to_all(), kLarge, 1);
+  send(end, multicast_to_all(), kLargeDirect, 1);
   for (int peer = 1; peer < 3; ++peer) receive(end, unicast(Rank(peer)), note, 2);
   Rank late = kNoRank;
   for (int peer = 1; peer < 3; ++peer) {
-    fill(data.data(), kLarge, 3);
-    require(end.send_reference(unicast(Rank(peer)), data.data(), kLarge, mix64(3)) == ReferenceState::kSent,
+    fill(data.data(), kLargeDirect, 3);
+    require(end.send_reference(unicast(Rank(peer)), data.data(), kLargeDirect, mix64(3)) == ReferenceState::kSent,
             "the reader can read, it is this machine's own process");
     poll_until("the reader to be done", [&] { return end.references_released(&late); });
   }
   for (std::uint64_t seed = 10; seed < 30; ++seed) {
-    fill(data.data(), kLarge, seed);
+    fill(data.data(), kLargeDirect, seed);
     poll_until("a credit", [&] {
-      return end.send_reference(multicast_to_all(), data.data(), kLarge, mix64(seed)) == ReferenceState::kSent;
+      return end.send_reference(multicast_to_all(), data.data(), kLargeDirect, mix64(seed)) == ReferenceState::kSent;
     });
     poll_until("all readers to be done", [&] { return end.references_released(&late); });
   }

@@ -19,7 +19,7 @@ int send_all(TcpEndpoint& endpoint, Rank to, Bytes bytes) {
   return sent;
 }
 
-bool receive(TcpEndpoint& endpoint, Rank from, Bytes bytes, int number) {
+bool take(TcpEndpoint& endpoint, Rank from, Bytes bytes, int number) {
   if (endpoint.recv_peek(unicast(from), bytes, static_cast<Fingerprint>(number)).state != PeekState::kReady)
     return false;
   endpoint.recv_release(unicast(from), bytes);
@@ -54,7 +54,7 @@ TEST(TcpEnds, NothingIsOwedToAPeerThatIsGone) {
   fabric.end(Rank{0});
   first.reset();
   second->make_progress();  // finds the connection closed
-  for (int number = 1; number <= sent; ++number) EXPECT_TRUE(receive(*second, Rank{0}, Bytes{8}, number)) << number;
+  for (int number = 1; number <= sent; ++number) EXPECT_TRUE(take(*second, Rank{0}, Bytes{8}, number)) << number;
   EXPECT_TRUE(second->references_released(&late)) << "waits for rank " << late.value;
 }
 
@@ -69,14 +69,14 @@ TEST(TcpEnds, TheDeadAreHeardToTheEndOfTheConnection) {
   Rank late = kNoRank;
   int number = 1;
   for (; number < sent; ++number)
-    poll_until("a message", [&] { return first->delivered(&late), receive(*second, Rank{0}, size, number); });
+    poll_until("a message", [&] { return first->delivered(&late), take(*second, Rank{0}, size, number); });
   fabric.end(Rank{0});
   EXPECT_TRUE(second->hears(Rank{0}));
   EXPECT_FALSE(second->hears(Rank{1}));
   poll_until("the last message", [&] { return first->delivered(&late), second->hears(Rank{0}), late == kNoRank; });
   first.reset();
   poll_until("the end", [&] { return !second->hears(Rank{0}); });
-  EXPECT_TRUE(receive(*second, Rank{0}, size, number)) << "what came before the end is there";
+  EXPECT_TRUE(take(*second, Rank{0}, size, number)) << "what came before the end is there";
 }
 
 TEST(TcpEnds, MayCloseWhenAllIsAcknowledged) {
@@ -90,9 +90,9 @@ TEST(TcpEnds, MayCloseWhenAllIsAcknowledged) {
   EXPECT_FALSE(first->delivered(&late)) << "nobody has received anything";
   EXPECT_EQ(late, Rank{1});
   for (int number = 1; number < sent; ++number)
-    poll_until("a message", [&] { return first->delivered(&late), receive(*second, Rank{0}, size, number); });
+    poll_until("a message", [&] { return first->delivered(&late), take(*second, Rank{0}, size, number); });
   poll_until("the last message", [&] { return second->make_progress(), first->delivered(&late); });
-  EXPECT_TRUE(receive(*second, Rank{0}, size, sent)) << "delivered, but not released";
+  EXPECT_TRUE(take(*second, Rank{0}, size, sent)) << "delivered, but not released";
 }
 
 }  // namespace
