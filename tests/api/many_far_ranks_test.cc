@@ -9,7 +9,9 @@
 #include <csignal>
 #include <functional>
 #include <string>
+#include <thread>
 
+#include "support/await.h"
 #include "support/ranks.h"
 
 namespace tutti::test {
@@ -68,6 +70,33 @@ TEST(TimedManyFarRanks, NameTheOneThatIsStopped) {
 
 TEST(ManyFarRanks, NameTheOneThatCallsAnotherThing) {
   expect([](tuttiComm_t comm) { sum(comm, 2); }, tuttiMismatch, "rank 29 called all_reduce of 2 float32", "60");
+}
+
+// It cannot say what it called, and the deadline of the other's call must not hide that the calls differ.
+TEST(TimedFarMismatch, WithARankThatIsStoppedIsOne) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting quiet("TUTTI_LOG", "error");
+  const ScopedSetting limit("TUTTI_TIMEOUT", "2");
+  Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    if (rank == 1) {
+      shared.step[1].store(1);
+      sum(comm, 2);
+      return;
+    }
+    shared.wait_for_step(1, 2);
+    const tuttiResult_t got = sum(comm, 1);
+    shared.report(0, got, tuttiGetLastError(comm));
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+  });
+  processes.shared().wait_for_step(1, 1);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until its message is on its way
+  stop_process(processes.pid(1));
+  processes.shared().step[1].store(2);
+  EXPECT_EQ(processes.wait(0), 0);
+  EXPECT_EQ(processes.shared().result[0].load(), tuttiMismatch) << processes.shared().text[0];
+  EXPECT_NE(std::string(processes.shared().text[0]).find("rank 1"), std::string::npos) << processes.shared().text[0];
+  processes.signal(1, SIGKILL);
 }
 
 /// The first call makes connections, so ranks that share few cores wait long in it. When each of them asked all others

@@ -29,9 +29,9 @@ constexpr std::size_t kAskedOfChain = 4;
 constexpr double kNoticeSeconds = 3;
 /// Between two questions to a rank whose message does not fit.
 constexpr std::chrono::milliseconds kOddPause{5};
-/// How long it is asked. Its message is there, so nothing but the error's words waits for the answer, and a host with
-/// many more ranks than cores takes a second for it.
-constexpr std::chrono::seconds kOddAnswerTime{3};
+/// It is asked for so long, or for half of the timeout if that is short. Nothing but the words of the error depends on
+/// its answer, which takes a second on a host with many more ranks than cores.
+constexpr double kOddSeconds = 3;
 /// What a dead process of another host sent is still sent by its system, also again when a packet was lost (at first
 /// after 200 ms, then 400): the end of the connection comes after it. A host that could not be reached has had as much
 /// time.
@@ -184,11 +184,15 @@ bool WaitJudge::is_asking_about(Rank odd) {
     odd_ = odd;
     odd_since_ = now;
   } else if (now - asked_at_ < kOddPause) {
-    return now - odd_since_ < kOddAnswerTime;
+    return waits_for_odd(now);
   }
   asked_at_ = now;
   peers_.membership().ask_boards({odd});
-  return now - odd_since_ < kOddAnswerTime;
+  return waits_for_odd(now);
+}
+
+bool WaitJudge::waits_for_odd(Clock::time_point now) const {
+  return std::chrono::duration<double>(now - odd_since_).count() < std::min(kOddSeconds, warning_time());
 }
 
 Status WaitJudge::look_for_transfer_faults() {

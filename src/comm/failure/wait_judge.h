@@ -67,6 +67,7 @@ class WaitJudge final : public WaitMonitor {
   void note_look();
   PeerView view() const;
   bool is_asking_about(Rank odd);
+  bool waits_for_odd(Clock::time_point now) const;
   bool is_verdict_near(double waited) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
