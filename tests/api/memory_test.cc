@@ -18,8 +18,8 @@ void fill(int* data, std::size_t count, int first) {
   for (std::size_t i = 0; i < count; ++i) data[i] = first + static_cast<int>(i % 1009);
 }
 
-/// The first of kCount numbers that is not the one that `value` gives for its place; kCount: all are. One assertion for
-/// each of millions takes minutes under a sanitizer.
+/// Returns the first i for which numbers[i] is not value(i), or kCount if there is none. An assertion for each of
+/// millions of numbers would take minutes under a sanitizer.
 template <class Value>
 std::size_t first_wrong(const int* numbers, const Value& value) {
   std::size_t i = 0;
@@ -31,7 +31,7 @@ std::size_t first_wrong(const int* numbers, const Value& value) {
 void run_from(int* memory, tuttiComm_t comm, int rank, int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   const std::size_t own = static_cast<std::size_t>(rank) * kCount;
-  /// What rank r has from place `first` on.
+  // Returns a function of i, which gives the number that rank r has at the place first + i.
   const auto of = [](int r, std::size_t first = 0) {
     return [=](std::size_t i) { return r * 10 + static_cast<int>((first + i) % 1009); };
   };

@@ -22,7 +22,6 @@ namespace tutti::test {
 namespace {
 
 constexpr int kScribbler = 1;
-constexpr double kSlowest = 8;  // seconds, all of them spent with waiting for deadlines
 
 /// What holds of the ranks that behave.
 void expect_orderly(const DisturbedJob& job, int hostile, const std::string& where) {

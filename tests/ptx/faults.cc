@@ -6,7 +6,7 @@
 #include "ptx/word_interpreter.h"
 #include "support/device/device_trial.h"
 
-// What DeviceTrial runs a call by.
+// DeviceTrial runs each call by this function, which other programs have in support/device/host_grid.cc.
 void tutti::test::run_on_host(const DeviceCall& call, const HostRun& how) { ptx::run_words(call, how); }
 
 int main() {
