@@ -150,7 +150,7 @@ Culprit has_not_called(Rank rank, const Call& mine, const CallBoard& board) {
 template <class MayBe>
 Culprit longest_unanswered(const PeerView& peers, const MayBe& may_be) {
   Rank longest = kNoRank;
-  Clock::duration time = kAnswerTime;
+  Clock::duration time = peers.answer_time;
   for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
     const Clock::duration unanswered = rank == peers.self ? Clock::duration{} : peers.unanswered(rank);
     if (unanswered <= time || !may_be(rank)) continue;

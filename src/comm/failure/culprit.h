@@ -18,7 +18,8 @@ namespace tutti {
 using BoardReader = std::function<const CallBoard*(Rank)>;
 
 /// A process whose service thread lives answers a question at once, or after a while on a busy machine. One that owes
-/// an answer for longer is taken to be stopped, and its ranks with it.
+/// an answer for longer is taken to be stopped, and its ranks with it. Where the timeout leaves more time, it gets
+/// more.
 inline constexpr std::chrono::milliseconds kAnswerTime{500};
 
 /// What one rank can see of all ranks of its communicator.
@@ -28,8 +29,10 @@ struct PeerView {
   BoardReader board;
   /// For how long the process of a rank has owed an answer; zero if it owes none.
   std::function<Clock::duration(Rank)> unanswered;
+  /// A process that owes an answer for longer counts as stopped.
+  Clock::duration answer_time = kAnswerTime;
 
-  bool answers(Rank rank) const { return unanswered(rank) <= kAnswerTime; }
+  bool answers(Rank rank) const { return unanswered(rank) <= answer_time; }
 };
 
 /// "all_reduce of 1000 float32, sum (operation 7)".

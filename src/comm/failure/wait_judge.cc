@@ -27,6 +27,10 @@ constexpr std::size_t kAskedOfChain = 4;
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
 /// boards can be read without, but not whether they still run.
 constexpr double kNoticeSeconds = 3;
+/// A process that owes an answer for longer than this share of the timeout counts as stopped. The questions come
+/// earlier before the verdict. On a host with many more ranks than cores an answer takes a second.
+constexpr double kAnswerShare = 1.0 / 6;
+constexpr double kLongestAnswerSeconds = 2;
 /// Between two questions to a rank whose message does not fit.
 constexpr std::chrono::milliseconds kOddPause{5};
 /// It is asked for so long, or for half of the timeout if that is short. Nothing but the words of the error depends on
@@ -93,7 +97,14 @@ PeerView WaitJudge::view() const {
   view.unanswered = [this, now = Clock::now()](Rank peer) {
     return std::min(peers_.membership().unanswered(peer), now - awake_since_);
   };
+  view.answer_time = answer_time();
   return view;
+}
+
+Clock::duration WaitJudge::answer_time() const {
+  const double share = running_.timeout > 0 ? running_.timeout * kAnswerShare : kLongestAnswerSeconds;
+  const std::chrono::duration<double> seconds(std::min(share, kLongestAnswerSeconds));
+  return std::max<Clock::duration>(std::chrono::duration_cast<Clock::duration>(seconds), kAnswerTime);
 }
 
 bool WaitJudge::is_verdict_near(double waited) const {

@@ -66,6 +66,7 @@ class WaitJudge final : public WaitMonitor {
  private:
   void note_look();
   PeerView view() const;
+  Clock::duration answer_time() const;
   bool is_asking_about(Rank odd);
   bool waits_for_odd(Clock::time_point now) const;
   bool is_verdict_near(double waited) const;

@@ -110,6 +110,17 @@ TEST_F(Culprits, WhoDoesNotAnswerIsNamedWhereOthersNameEachOther) {
   EXPECT_NE(find_culprit(call_number(7), Rank{1}, view(3)).rank, Rank{2});
 }
 
+TEST_F(Culprits, WhoMayTakeLongerToAnswerIsNotNamedForIt) {
+  for (const int rank : {0, 1}) board(rank).begin(call_number(7));
+  board(1).post_awaited(Rank{2});
+  board(2).begin(call_number(6));
+  unanswered_[1] = 2 * kAnswerTime;
+  PeerView patient = view(3);
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, patient).rank, Rank{1});
+  patient.answer_time = 3 * kAnswerTime;
+  EXPECT_EQ(find_culprit(call_number(7), Rank{1}, patient).rank, Rank{2});
+}
+
 TEST_F(Culprits, WhoHasNotComeIsNamedWhereOthersNameEachOther) {
   for (const int rank : {0, 1}) board(rank).begin(call_number(7));
   board(0).post_awaited(Rank{1});
