@@ -22,7 +22,7 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
       executor_(std::move(executor)),
       rank_(joined_.membership->rank()),
       ranks_(joined_.membership->ranks()),
-      peers_(*joined_.membership, executor_->links()),
+      peers_(*joined_.membership, executor_->links(), oversubscription_.ranks_per_core()),
       failures_(*joined_.membership, log_source(), {[this] { device_calls_.stop_kernels(); }, [this] { wake(); }}),
       call_check_(settings, rank_, ranks_),
       call_driver_(settings, std::move(choice), peers_, failures_, judge_, *executor_, log_source()),

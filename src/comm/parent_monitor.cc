@@ -51,8 +51,10 @@ void ParentMonitor::look_for_late_ranks() {
   constexpr std::chrono::milliseconds kShortest{200};
   constexpr std::chrono::milliseconds kLongest{1000};
   const Clock::time_point now = Clock::now();
-  if (now - asked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
-  if (asked_ != began_) late_ = parent_.judge().late_in_last_call(group_);  // by the answers to the last question
+  if (now - looked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
+  if (looked_ != began_) late_ = parent_.judge().late_in_last_call(group_);  // by the answers so far
+  looked_ = now;
+  if (now - asked_ < parent_.peers().search_pause()) return;
   asked_ = now;
   parent_.peers().ask_boards(group_);
 }

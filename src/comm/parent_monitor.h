@@ -32,7 +32,7 @@ class ParentMonitor {
   const std::vector<int>& group_;
   const std::string during_;  // the end of each text that comes from the parent
   const Clock::time_point began_ = Clock::now();
-  Clock::time_point asked_ = began_;
+  Clock::time_point looked_ = began_, asked_ = began_;
   Culprit late_;
 };
 

@@ -2,13 +2,15 @@
 // keeps the others waiting is named all the same.
 // Covers comm/failure/wait_judge.cc, comm/failure/finalization.cc.
 #include <gtest/gtest.h>
-
+#include <sched.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <functional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include "support/await.h"
@@ -97,6 +99,57 @@ TEST(TimedFarMismatch, WithARankThatIsStoppedIsOne) {
   EXPECT_EQ(processes.shared().result[0].load(), tuttiMismatch) << processes.shared().text[0];
   EXPECT_NE(std::string(processes.shared().text[0]).find("rank 1"), std::string::npos) << processes.shared().text[0];
   processes.signal(1, SIGKILL);
+}
+
+/// While it lives, this thread and the processes that it makes run on two of its cores.
+class TwoCores {
+ public:
+  TwoCores() {
+    sched_getaffinity(0, sizeof before_, &before_);
+    cpu_set_t two;
+    CPU_ZERO(&two);
+    for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; ++core)
+      if (CPU_ISSET(core, &before_)) CPU_SET(core, &two);
+    sched_setaffinity(0, sizeof two, &two);
+  }
+  ~TwoCores() { sched_setaffinity(0, sizeof before_, &before_); }
+  TwoCores(const TwoCores&) = delete;
+  TwoCores& operator=(const TwoCores&) = delete;
+
+ private:
+  cpu_set_t before_{};
+};
+
+int open_sockets() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the descriptor of the iterator itself
+    if (std::filesystem::read_symlink(entry, gone).string().starts_with("socket:")) ++count;
+  }
+  return count;
+}
+
+/// Ranks that waited for two seconds made eight connections each second, of which 1,024 ranks on two cores had so much
+/// work that they waited for half a minute more.
+TEST(ManyFarRanks, MakeFewConnectionsWhileTheyWait) {
+  if (kSanitized) GTEST_SKIP() << kTooSlow;
+  constexpr int kMany = 96;
+  const TwoCores few;
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  Processes processes(kMany, [&](tuttiComm_t comm, int rank, Shared& shared) {
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    const int before = open_sockets();
+    if (rank == kOdd) ::sleep(6);
+    EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
+    shared.microseconds[rank].store(open_sockets() - before);
+    shared.step[rank].store(1);
+    for (int one = 0; one < kMany; ++one) shared.wait_for_step(one, 1);
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+  });
+  processes.expect_success();
+  long made = 0;
+  for (int rank = 0; rank < kMany; ++rank) made += rank == kOdd ? 0 : processes.shared().microseconds[rank].load();
+  EXPECT_LE(made, 24 * kMany);
 }
 
 /// The first call makes connections, so ranks that share few cores wait long in it. When each of them asked all others

@@ -205,7 +205,7 @@ TEST_P(Sparse, BoardsOfAllCanBeAskedFor) {
     for (int peer = 0; peer < kRanks; ++peer)
       if (peer != rank) others.push_back(Rank{peer});
     const bool heard = comes_true([&] {
-      joined.membership->ask_boards(others);
+      joined.membership->ask_boards(others, 8);
       return std::all_of(others.begin(), others.end(), [&](Rank peer) {
         return joined.membership->board(peer)->state().sequence == static_cast<std::uint64_t>(peer.value + 1);
       });

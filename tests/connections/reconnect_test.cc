@@ -64,7 +64,7 @@ Status cut_and_compare(JoinResult& joined, CallBoard& own, int rank, int round, 
   for (int peer = 0; peer < kRanks; ++peer)
     if (peer != rank) others.push_back(Rank{peer});
   const bool heard = comes_true([&] {
-    joined.membership->ask_boards(others);
+    joined.membership->ask_boards(others, 8);
     return std::all_of(others.begin(), others.end(), [&](Rank peer) {
       return joined.membership->board(peer)->state().sequence >= static_cast<std::uint64_t>(round);
     });

@@ -151,7 +151,7 @@ class Scene {
       case 3:
         return membership_->abandon(Rank{self_}, Status());
       case 4:
-        return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}}, true);
+        return membership_->ask_boards({Rank{0}, Rank{1}, Rank{2}}, 8);
       case 5:
         return membership_->publish_board(Rank{self_});
       case 6:

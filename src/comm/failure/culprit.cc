@@ -192,22 +192,36 @@ Culprit end_of_chain(const Call& mine, Rank awaited, const PeerView& peers) {
   return {};
 }
 
+bool all_are_heard(const PeerView& peers) {
+  for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
+    const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
+    if (theirs != nullptr && !theirs->state().heard()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers) {
   Culprit silent = longest_unanswered(peers, [&](Rank rank) { return holds_up(rank, mine.sequence, peers.board); });
   if (silent.rank != kNoRank) return silent;
-  const Culprit end = awaited == kNoRank ? Culprit{} : end_of_chain(mine, awaited, peers);
+  Culprit end = awaited == kNoRank ? Culprit{} : end_of_chain(mine, awaited, peers);
   // Perhaps nothing was heard of one of many far ranks because it was not asked yet.
   const CallBoard* const last = end.rank == kNoRank ? nullptr : peers.board(end.rank);
-  const bool is_heard = last == nullptr || last->state().heard();
-  if (!end.what.empty() && is_heard) return end;
+  if (!end.what.empty() && (last == nullptr || last->state().heard())) return end;
   Culprit other = off_the_chain(mine, peers);
   if (other.rank != kNoRank) return other;
+  end.is_known = all_are_heard(peers);
   if (!end.what.empty()) return end;
-  if (end.rank != kNoRank) return {end.rank, fmt::format("rank {} is in the call but does not move", end.rank.value)};
-  if (awaited == kNoRank) return {kNoRank, kUnknown};
-  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
+  if (end.rank != kNoRank) {
+    end.what = fmt::format("rank {} is in the call but does not move", end.rank.value);
+  } else if (awaited == kNoRank) {
+    end.what = kUnknown;
+  } else {
+    end.rank = awaited;
+    end.what = fmt::format("rank {} waits in a circle with others", awaited.value);
+  }
+  return end;
 }
 
 Culprit find_silent_peer(Rank awaited, const PeerView& peers) {
@@ -221,8 +235,10 @@ Culprit find_silent_peer(Rank awaited, const PeerView& peers) {
     const BoardState state = theirs->state();
     const Rank next = awaited_by(rank, state, peers.ranks);
     if (next == kNoRank)
-      return {rank, fmt::format("rank {} has not answered: {}", rank.value,
-                                what_it_does(*theirs, state, "it has made no collective call yet"))};
+      return {rank,
+              fmt::format("rank {} has not answered: {}", rank.value,
+                          what_it_does(*theirs, state, "it has made no collective call yet")),
+              state.heard()};
     rank = next;
   }
   Culprit silent = longest_unanswered(peers, [](Rank) { return true; });

@@ -56,6 +56,8 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self);
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
+  /// False if it may be another rank, of which nothing was heard here.
+  bool is_known = true;
 };
 /// Whoever has not finished this operation and has not answered for longest. If all answer: follows "waits for" from
 /// board to board, from `awaited` to the end of the chain, a rank that has not called the operation. Each board names

@@ -1,6 +1,7 @@
 // What a rank knows of the other ranks of its communicator: whether they live, where they stand, which of them are far.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
@@ -18,9 +19,14 @@ namespace tutti {
 /// Any thread.
 class Peers {
  public:
-  /// Both arguments outlive this. The links have the boards of the ranks whose memory is mapped here.
-  Peers(Membership& membership, const RankLinks& links)
-      : membership_(membership), links_(links), rank_(membership.rank()), ranks_(membership.ranks()) {
+  /// The first two outlive this. The links have the boards of the ranks whose memory is mapped here. `ranks_per_core`:
+  /// that share a core of this host, of this communicator or of others.
+  Peers(Membership& membership, const RankLinks& links, int ranks_per_core)
+      : membership_(membership),
+        links_(links),
+        rank_(membership.rank()),
+        ranks_(membership.ranks()),
+        ranks_per_core_(ranks_per_core) {
     for (Rank peer{0}; peer.value < ranks_; ++peer)
       if (is_far(peer)) far_.push_back(peer);
   }
@@ -52,22 +58,30 @@ class Peers {
     const BoardState state = boards()(peer)->state();
     return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
   }
+  /// Between two questions of this rank to all that its process is connected to, and between two that make connections.
+  /// A process of many is connected to twenty others or so. To ask them takes a millisecond of a core, and with new
+  /// connections three. So ranks that share a core take an eighth of it, and do not keep each other from what they wait
+  /// for.
+  Clock::duration question_pause() const { return ranks_per_core_ * std::chrono::milliseconds(8); }
+  Clock::duration search_pause() const { return ranks_per_core_ * std::chrono::milliseconds(24); }
+  /// How many connections one question may make.
+  int most_dials() const { return std::clamp(128 / ranks_per_core_, 1, 8); }
   /// Asks far ranks whose processes are connected to this one for their boards, four times a second at most. Any
   /// thread.
   void ask_now_and_then() const {
-    constexpr std::chrono::milliseconds kPause{250};
+    const Clock::duration pause = std::max<Clock::duration>(std::chrono::milliseconds(250), question_pause());
     const Clock::duration now = Clock::now().time_since_epoch();
     Clock::rep last = asked_at_.load(std::memory_order_relaxed);
-    if (far_.empty() || now - Clock::duration(last) < kPause) return;
+    if (far_.empty() || now - Clock::duration(last) < pause) return;
     if (asked_at_.compare_exchange_strong(last, now.count(), std::memory_order_relaxed))
-      membership_.ask_connected_boards(far_);
+      membership_.ask_boards(far_, 0);
   }
   /// Asks those of these ranks that are far for their boards. Does not block; answers change what boards() reads.
   void ask_boards(const std::vector<int>& ranks) const {
     std::vector<Rank> asked;
     for (const int rank : ranks)
       if (Rank{rank} != rank_ && is_far(Rank{rank})) asked.emplace_back(rank);
-    if (!asked.empty()) membership_.ask_boards(asked);
+    if (!asked.empty()) membership_.ask_boards(asked, most_dials());
   }
 
  private:
@@ -75,6 +89,7 @@ class Peers {
   const RankLinks& links_;
   const Rank rank_;
   const int ranks_;
+  const int ranks_per_core_;
   std::vector<Rank> far_;
   mutable std::atomic<Clock::rep> asked_at_{0};  // relaxed: it stands alone
 };

@@ -12,25 +12,31 @@ namespace tutti {
 
 namespace {
 /// After this time a wait for far ranks counts as long. Then their boards are asked for, with pauses that grow from the
-/// first time to the second one.
+/// first time to the second one, and are longer where many ranks share a core (Peers::question_pause).
 constexpr std::chrono::milliseconds kFarTimeout{50};
 constexpr std::chrono::milliseconds kFarPause{1000};
 /// If there are more far ranks than this, not all are asked: that would be a message for each pair of ranks, again and
 /// again, at a time when the ranks may be slow because they share few cores. At first a question goes to those that
 /// this process is connected to, and comes later, by as many times as there are more ranks. When the wait is as long as
-/// kSearchTime, it goes to a few, and connections are made for it. Shortly before a verdict it goes to all.
+/// kSearchTime, or longer where many ranks share a core, it goes to a few, and connections are made for it. Shortly
+/// before a verdict it goes to both.
 constexpr std::size_t kAllAsked = 32;
 constexpr std::chrono::seconds kSearchTime{2};
 /// These few are so many ranks in turn, and so many at each end of the chain of waiters.
 constexpr int kAskedInTurn = 8;
 constexpr std::size_t kAskedOfChain = 4;
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
-/// boards can be read without, but not whether they still run.
+/// boards can be read without, but not whether they still run. It is longer where answers take longer.
 constexpr double kNoticeSeconds = 3;
+/// In that time all are asked at its begin and at its middle at least, and once more if the verdict is put off.
+constexpr double kLastQuestions = 3;
 /// A process that owes an answer for longer than this share of the timeout counts as stopped. The questions come
 /// earlier before the verdict. On a host with many more ranks than cores an answer takes a second.
 constexpr double kAnswerShare = 1.0 / 6;
 constexpr double kLongestAnswerSeconds = 2;
+/// A rank that has not heard of all that may be the culprit waits for so much longer than its timeout, or a quarter of
+/// that if it is less.
+constexpr double kGraceSeconds = 3;
 /// Between two questions to a rank whose message does not fit.
 constexpr std::chrono::milliseconds kOddPause{5};
 /// It is asked for so long, or for half of the timeout if that is short. Nothing but the words of the error depends on
@@ -47,22 +53,27 @@ void WaitJudge::ask_peers(Rank awaited) {
   if (!waiting_) return;
   const Clock::time_point now = Clock::now();
   const Clock::duration waited = now - waiting_since_;
-  const bool verdict_near = is_verdict_near(std::chrono::duration<double>(waited).count());
+  const Clock::duration last = asked_at_ - waiting_since_;
+  const bool verdict_near = last_questions_due(waited) > 0;
   const std::size_t far = peers_.far().size();
-  const Clock::duration later = kFarTimeout * std::max<std::size_t>(far / kAllAsked, 1);
-  const Clock::duration first = verdict_near ? kFarTimeout : std::min<Clock::duration>(later, kFarPause);
-  if (waited < first || now - asked_at_ < std::clamp<Clock::duration>(waited / 4, first, kFarPause)) return;
+  const bool many = far > kAllAsked;
+  const Clock::duration search_time = std::max<Clock::duration>(kSearchTime, peers_.search_pause());
+  const bool searches = many && (verdict_near || waited >= search_time);
+  const Clock::duration later =
+      std::min<Clock::duration>(kFarTimeout * std::max<std::size_t>(far / kAllAsked, 1), kFarPause);
+  const Clock::duration first = std::max<Clock::duration>(verdict_near ? kFarTimeout : later,
+                                                          searches ? peers_.search_pause() : peers_.question_pause());
+  const Clock::duration pause =
+      std::clamp<Clock::duration>(waited / 4, first, std::max<Clock::duration>(first, kFarPause));
+  // These do not wait for the pause to end, because it may be longer than the time that is left.
+  const bool is_due =
+      last_questions_due(waited) > last_questions_due(last) || (many && waited >= search_time && last < search_time);
+  if (!is_due && (waited < first || now - asked_at_ < pause)) return;
   asked_at_ = now;
-  if (far > kAllAsked && !verdict_near) {
-    if (waited < kSearchTime) {
-      peers_.membership().ask_connected_boards(peers_.far());
-    } else {
-      peers_.membership().ask_boards(next_to_ask(awaited));
-    }
-  } else if (far > 0) {
-    peers_.membership().ask_boards(peers_.far());
-  }
-  if (verdict_near) peers_.membership().ask_connected_boards(unfinished_peers());
+  if (far > 0 && (!searches || verdict_near))
+    peers_.membership().ask_boards(peers_.far(), many ? 0 : peers_.most_dials());
+  if (searches) peers_.membership().ask_boards(next_to_ask(awaited), peers_.most_dials());
+  if (verdict_near) peers_.membership().ask_boards(unfinished_peers(), 0);
 }
 
 /// The ranks that this one waits for, that these wait for, and so on as far as is known, are a chain. Its first and its
@@ -104,13 +115,17 @@ PeerView WaitJudge::view() const {
 Clock::duration WaitJudge::answer_time() const {
   const double share = running_.timeout > 0 ? running_.timeout * kAnswerShare : kLongestAnswerSeconds;
   const std::chrono::duration<double> seconds(std::min(share, kLongestAnswerSeconds));
-  return std::max<Clock::duration>(std::chrono::duration_cast<Clock::duration>(seconds), kAnswerTime);
+  return std::max(
+      {std::chrono::duration_cast<Clock::duration>(seconds), Clock::duration(kAnswerTime), peers_.question_pause()});
 }
 
-bool WaitJudge::is_verdict_near(double waited) const {
-  if (warned_ && running_.timeout <= 0) return false;
+int WaitJudge::last_questions_due(Clock::duration waited) const {
+  if (warned_ && running_.timeout <= 0) return 0;
   const double verdict = warned_ ? running_.timeout : warning_time();
-  return waited >= verdict - std::min(kNoticeSeconds, verdict / 2);
+  const double answers = 1 + std::chrono::duration<double>(peers_.question_pause()).count();
+  const double notice = std::min(std::max(kNoticeSeconds, answers), verdict / 2);
+  const double passed = std::chrono::duration<double>(waited).count() - (verdict - notice);
+  return passed < 0 ? 0 : static_cast<int>(std::min(1 + 2 * passed / notice, kLastQuestions));
 }
 
 double WaitJudge::warning_time() const { return running_.timeout > 0 ? std::min(30.0, running_.timeout / 2) : 30.0; }
@@ -198,7 +213,7 @@ bool WaitJudge::is_asking_about(Rank odd) {
     return waits_for_odd(now);
   }
   asked_at_ = now;
-  peers_.membership().ask_boards({odd});
+  peers_.membership().ask_boards({odd}, peers_.most_dials());
   return waits_for_odd(now);
 }
 
@@ -328,16 +343,24 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
   if (!warned_ && waited >= warning_time()) warn_of_wait(awaited, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(awaited);
+  if (!culprit.is_known && waited < timeout + grace(awaited == culprit.rank)) return {};
   const std::string others = running_.is_point_to_point() ? std::string() : others_missing(running_.call, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
                                  culprit.rank);
 }
 
+/// For how much longer a rank waits that does not know the culprit. Of many far ranks not all were asked. Whoever waits
+/// for the culprit itself has asked it first, or cannot reach it; it tells all others.
+double WaitJudge::grace(bool waits_for_culprit) const {
+  if (peers_.far().size() <= kAllAsked) return 0;
+  return std::min(kGraceSeconds, running_.timeout / 4) / (waits_for_culprit ? 2 : 1);
+}
+
 Status WaitJudge::kernel_timed_out(const Call& call, Rank awaited) {
-  const Culprit culprit = find_absent(call, awaited, view());
+  const Culprit culprit = find_absent(call, awaited, peers_.view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value,
-                                      describe(call), culprit.what, others_missing(call, view())),
+                                      describe(call), culprit.what, others_missing(call, peers_.view())),
                                  culprit.rank);
 }
 

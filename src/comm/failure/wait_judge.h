@@ -44,11 +44,13 @@ class WaitJudge final : public WaitMonitor {
   void begin() { waiting_ = false; }
   /// Not ok if the wait of the running operation cannot end well any more.
   Status check(Rank awaited, std::uint64_t progress) override;
-  /// Not ok if the running operation has waited for longer than its timeout without progress. Warns at half of that.
+  /// Not ok if the running operation has waited for longer than its timeout without progress, and a little longer while
+  /// another rank may know more of the reason. Warns at half of the timeout.
   Status look_at_clock(Rank awaited, std::uint64_t progress);
-  /// Asks far ranks for their boards if the wait is long: often at first, later less often. Shortly before the warning
-  /// and the timeout it also asks the processes of this host, because one that is stopped does not answer. Of many far
-  /// ranks it asks some, among them those at the ends of the chain of waiters that begins at `awaited`.
+  /// Asks far ranks for their boards if the wait is long: often at first, later less often, and less often where many
+  /// ranks share a core. Shortly before the warning and the timeout it also asks the processes of this host, because
+  /// one that is stopped does not answer. Of many far ranks it asks some, among them those at the ends of the chain of
+  /// waiters that begins at `awaited`.
   void ask_peers(Rank awaited);
   /// Looks on the boards for disagreement up to the call with the number `last`. A call that moved nothing, or in which
   /// every rank only sent, met no message that could have shown a disagreement.
@@ -69,7 +71,9 @@ class WaitJudge final : public WaitMonitor {
   Clock::duration answer_time() const;
   bool is_asking_about(Rank odd);
   bool waits_for_odd(Clock::time_point now) const;
-  bool is_verdict_near(double waited) const;
+  /// How many questions to all were due before the next verdict, whatever the pause; 0 if it is not near.
+  int last_questions_due(Clock::duration waited) const;
+  double grace(bool waits_for_culprit) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
   std::vector<Rank> next_to_ask(Rank awaited);

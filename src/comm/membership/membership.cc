@@ -102,14 +102,9 @@ void Membership::set_board(const CallBoard* board) {
   if (!hub_forked()) process_membership_->boards().set_own(rank_, board);
 }
 
-void Membership::ask_boards(const std::vector<Rank>& of) {
+void Membership::ask_boards(const std::vector<Rank>& of, int dials) {
   if (hub_forked()) return;
-  hub_->loop().post([membership = process_membership_, of] { membership->ask_boards(of, true); });
-}
-
-void Membership::ask_connected_boards(const std::vector<Rank>& of) {
-  if (hub_forked()) return;
-  hub_->loop().post([membership = process_membership_, of] { membership->ask_boards(of, false); });
+  hub_->loop().post([membership = process_membership_, of, dials] { membership->ask_boards(of, dials); });
 }
 
 void Membership::publish_board() {

@@ -98,10 +98,9 @@ class Membership {
   /// The copy of a peer's board as last heard of; zeroed until then. Never nullptr. Any thread.
   const CallBoard* board(Rank peer) const;
   /// Asks these ranks, where they live, for their boards; the copies change when they answer. A process that has not
-  /// answered the last question is not asked again. Does not block.
-  void ask_boards(const std::vector<Rank>& of);
-  /// Like ask_boards(), but asks only processes that this one is connected to.
-  void ask_connected_boards(const std::vector<Rank>& of);
+  /// answered the last question is not asked again. Of those that this process is not connected to it connects to the
+  /// first `dials`, and leaves the others out. Does not block.
+  void ask_boards(const std::vector<Rank>& of, int dials);
   /// For how long the process of a rank that lives has not answered that question; zero if it has, or was not asked.
   /// Any thread.
   Clock::duration unanswered(Rank peer) const;

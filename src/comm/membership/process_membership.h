@@ -85,8 +85,8 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   /// Sends to the process at this place, if any of its ranks lives. If it is not connected, it is dialled, and the
   /// listener hears of the connection.
   void send_to(std::size_t place, MessageType type, ByteView payload);
-  /// See Membership. `dials`: also those that this process is not connected to.
-  void ask_boards(const std::vector<Rank>& of, bool dials);
+  /// See Membership.
+  void ask_boards(const std::vector<Rank>& of, int dials);
 
   // What follows is for its linker. Loop thread only.
   ControlConnections& connections() { return connections_; }

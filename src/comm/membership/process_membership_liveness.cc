@@ -13,8 +13,6 @@ namespace {
 constexpr std::chrono::milliseconds kMendPause{250};
 /// The time from an attempt that failed to the next candidate.
 constexpr std::chrono::milliseconds kNextPause{10};
-/// One search for a culprit may begin so many connections.
-constexpr int kDialsAnAsk = 8;
 
 MemberEvent leave_item(Rank rank, Liveness liveness, std::uint64_t sequence, const std::string& note = {}) {
   const MemberEventKind kind = liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
@@ -224,18 +222,16 @@ void ProcessMembership::abandon(Rank from, const Status& why) {
   wake_listener();
 }
 
-void ProcessMembership::ask_boards(const std::vector<Rank>& of, bool dials) {
+void ProcessMembership::ask_boards(const std::vector<Rank>& of, int dials) {
   if (present_ranks_.empty()) return;
-  std::vector<std::size_t> asked;
-  for (const Rank rank : of)
-    if (member_table_->liveness(rank) == Liveness::kAlive)
-      asked.push_back(*order().find(member_table_->member(rank).process));
-  std::sort(asked.begin(), asked.end());
-  asked.erase(std::unique(asked.begin(), asked.end()), asked.end());
-  int allowance = dials ? kDialsAnAsk : 0;
-  for (const std::size_t place : asked) {
+  std::vector<bool> asked(order().size());
+  for (const Rank rank : of) {
+    if (member_table_->liveness(rank) != Liveness::kAlive) continue;
+    const std::size_t place = *order().find(member_table_->member(rank).process);
+    if (asked[place]) continue;
+    asked[place] = true;
     if (place == connections_.self()) boards_->copy_own();
-    const auto peer = connections_.reach(place, &allowance);
+    const auto peer = connections_.reach(place, &dials);
     if (peer && peer->connection() && boards_->may_ask(peer->ranks(), Clock::now()))
       peer->send(MessageType::kAskBoard, {});
   }

@@ -121,6 +121,24 @@ TEST_F(Culprits, WhoMayTakeLongerToAnswerIsNotNamedForIt) {
   EXPECT_EQ(find_culprit(call_number(7), Rank{1}, patient).rank, Rank{2});
 }
 
+TEST_F(Culprits, NobodyIsKnownForSureWhileSomebodyIsUnheard) {
+  for (const int rank : {0, 1}) board(rank).begin(call_number(7));
+  board(1).post_awaited(Rank{2});
+  const Culprit unheard = find_culprit(call_number(7), Rank{1}, view(3));
+  EXPECT_EQ(unheard.rank, Rank{2});
+  EXPECT_FALSE(unheard.is_known);
+  board(1).post_awaited(Rank{0});  // a circle: it may wait for rank 2 as well
+  board(0).post_awaited(Rank{1});
+  EXPECT_FALSE(find_culprit(call_number(7), Rank{1}, view(3)).is_known);
+  board(1).post_awaited(Rank{2});
+  board(2).begin(call_number(6));
+  EXPECT_TRUE(find_culprit(call_number(7), Rank{1}, view(3)).is_known);
+  board(2).begin(call_number(7));
+  board(2).post_awaited(Rank{1});
+  EXPECT_TRUE(find_culprit(call_number(7), Rank{1}, view(3)).is_known);
+  EXPECT_TRUE(find_silent_peer(Rank{1}, view(3)).is_known);
+}
+
 TEST_F(Culprits, WhoHasNotComeIsNamedWhereOthersNameEachOther) {
   for (const int rank : {0, 1}) board(rank).begin(call_number(7));
   board(0).post_awaited(Rank{1});

@@ -33,7 +33,7 @@ Status ask_and_read(int rank, int ranks, SharedPage& page) {
     if (peer == rank) continue;
     const auto sequence = static_cast<std::uint64_t>(peer + 1);
     const bool came = comes_true([&] {
-      membership.ask_boards({Rank{peer}});
+      membership.ask_boards({Rank{peer}}, 8);
       return membership.board(Rank{peer})->state().sequence == sequence;
     });
     TUTTI_TRY(expect(came, "no board came"));
@@ -127,7 +127,7 @@ TEST(TimedBoards, TheChainEndsAtAStoppedProcess) {
     if (rank != 0) return page.wait_for_mark(3, 1), Status();
     page.wait_for_mark(0, 3);
     Membership& membership = *joined.membership;
-    const auto ask = [&] { membership.ask_boards({Rank{1}, Rank{2}}); };
+    const auto ask = [&] { membership.ask_boards({Rank{1}, Rank{2}}, 8); };
     const auto waits = [&](int peer) { return membership.board(Rank{peer})->state().waiting_for; };
     TUTTI_TRY(expect(comes_true([&] { return ask(), waits(1) == Rank{2} && waits(2) == Rank{0}; }), "no boards came"));
     page.mark(1);
