@@ -50,11 +50,14 @@ Status ParentMonitor::check_parent() const {
 void ParentMonitor::look_for_late_ranks() {
   constexpr std::chrono::milliseconds kShortest{200};
   constexpr std::chrono::milliseconds kLongest{1000};
+  constexpr std::chrono::seconds kFirst{4};
   const Clock::time_point now = Clock::now();
   if (now - looked_ < std::clamp<Clock::duration>((now - began_) / 4, kShortest, kLongest)) return;
   if (looked_ != began_) late_ = parent_.judge().late_in_last_call(group_);  // by the answers so far
   looked_ = now;
-  if (now - asked_ < parent_.peers().search_pause()) return;
+  // The first question comes soon, in case the deadline does, too.
+  const Clock::duration pause = parent_.peers().search_pause();
+  if (now - asked_ < (asked_ == began_ ? std::min<Clock::duration>(pause, kFirst) : pause)) return;
   asked_ = now;
   parent_.peers().ask_boards(group_);
 }

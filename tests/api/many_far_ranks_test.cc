@@ -105,19 +105,24 @@ TEST(TimedFarMismatch, WithARankThatIsStoppedIsOne) {
 class TwoCores {
  public:
   TwoCores() {
-    sched_getaffinity(0, sizeof before_, &before_);
+    if (sched_getaffinity(0, sizeof before_, &before_) != 0) return;
     cpu_set_t two;
     CPU_ZERO(&two);
     for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&two) < 2; ++core)
       if (CPU_ISSET(core, &before_)) CPU_SET(core, &two);
-    sched_setaffinity(0, sizeof two, &two);
+    is_set_ = sched_setaffinity(0, sizeof two, &two) == 0;
   }
-  ~TwoCores() { sched_setaffinity(0, sizeof before_, &before_); }
+  ~TwoCores() {
+    if (is_set_) sched_setaffinity(0, sizeof before_, &before_);
+  }
   TwoCores(const TwoCores&) = delete;
   TwoCores& operator=(const TwoCores&) = delete;
 
+  bool is_set() const { return is_set_; }
+
  private:
   cpu_set_t before_{};
+  bool is_set_ = false;
 };
 
 int open_sockets() {
@@ -135,6 +140,7 @@ TEST(ManyFarRanks, MakeFewConnectionsWhileTheyWait) {
   if (kSanitized) GTEST_SKIP() << kTooSlow;
   constexpr int kMany = 96;
   const TwoCores few;
+  if (!few.is_set()) GTEST_SKIP() << "the system does not tell which cores there are, or binds to none";
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   Processes processes(kMany, [&](tuttiComm_t comm, int rank, Shared& shared) {
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
@@ -149,7 +155,7 @@ TEST(ManyFarRanks, MakeFewConnectionsWhileTheyWait) {
   processes.expect_success();
   long made = 0;
   for (int rank = 0; rank < kMany; ++rank) made += rank == kOdd ? 0 : processes.shared().microseconds[rank].load();
-  EXPECT_LE(made, 24 * kMany);
+  EXPECT_LE(made, 32 * kMany);
 }
 
 /// The first call makes connections, so ranks that share few cores wait long in it. When each of them asked all others

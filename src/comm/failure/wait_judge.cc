@@ -28,7 +28,9 @@ constexpr std::size_t kAskedOfChain = 4;
 /// For so long before a verdict, or for half of the wait if it is short, processes of this host are asked, too. Their
 /// boards can be read without, but not whether they still run. It is longer where answers take longer.
 constexpr double kNoticeSeconds = 3;
-/// In that time all are asked at its begin and at its middle at least, and once more if the verdict is put off.
+/// Whatever the pause, these are asked at the begin of that time and after this share of it, and once more after as
+/// long if the verdict is put off.
+constexpr double kLastPause = 0.625;
 constexpr double kLastQuestions = 3;
 /// A process that owes an answer for longer than this share of the timeout counts as stopped. The questions come
 /// earlier before the verdict. On a host with many more ranks than cores an answer takes a second.
@@ -103,20 +105,25 @@ void WaitJudge::note_look() {
   looked_at_ = now;
 }
 
-PeerView WaitJudge::view() const {
+PeerView WaitJudge::view_since_awake() const {
   PeerView view = peers_.view();
   view.unanswered = [this, now = Clock::now()](Rank peer) {
     return std::min(peers_.membership().unanswered(peer), now - awake_since_);
   };
-  view.answer_time = answer_time();
   return view;
 }
 
-Clock::duration WaitJudge::answer_time() const {
-  const double share = running_.timeout > 0 ? running_.timeout * kAnswerShare : kLongestAnswerSeconds;
-  const std::chrono::duration<double> seconds(std::min(share, kLongestAnswerSeconds));
-  return std::max(
-      {std::chrono::duration_cast<Clock::duration>(seconds), Clock::duration(kAnswerTime), peers_.question_pause()});
+/// Where many ranks share a core, answers may be as late as questions.
+PeerView WaitJudge::view() const {
+  const double timeout = running_.timeout;
+  const double turn = std::chrono::duration<double>(peers_.question_pause()).count();
+  double seconds = std::max(kLongestAnswerSeconds, turn);
+  if (timeout > 0)
+    seconds = std::max(std::min(timeout * kAnswerShare, kLongestAnswerSeconds), std::min(turn, timeout / 4));
+  PeerView view = view_since_awake();
+  const auto answer_time = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  view.answer_time = std::max<Clock::duration>(answer_time, kAnswerTime);
+  return view;
 }
 
 int WaitJudge::last_questions_due(Clock::duration waited) const {
@@ -125,7 +132,7 @@ int WaitJudge::last_questions_due(Clock::duration waited) const {
   const double answers = 1 + std::chrono::duration<double>(peers_.question_pause()).count();
   const double notice = std::min(std::max(kNoticeSeconds, answers), verdict / 2);
   const double passed = std::chrono::duration<double>(waited).count() - (verdict - notice);
-  return passed < 0 ? 0 : static_cast<int>(std::min(1 + 2 * passed / notice, kLastQuestions));
+  return passed < 0 ? 0 : static_cast<int>(std::min(1 + passed / (kLastPause * notice), kLastQuestions));
 }
 
 double WaitJudge::warning_time() const { return running_.timeout > 0 ? std::min(30.0, running_.timeout / 2) : 30.0; }
@@ -343,7 +350,7 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
   if (!warned_ && waited >= warning_time()) warn_of_wait(awaited, waited);
   if (timeout <= 0 || waited < timeout) return {};
   const Culprit culprit = culprit_of_wait(awaited);
-  if (!culprit.is_known && waited < timeout + grace(awaited == culprit.rank)) return {};
+  if (!culprit.is_known && waited < timeout + grace(awaited, culprit)) return {};
   const std::string others = running_.is_point_to_point() ? std::string() : others_missing(running_.call, view());
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited {:.1f} s in {}: {}{}", rank_.value, waited,
                                       what_runs(), culprit.what, others),
@@ -351,16 +358,18 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
 }
 
 /// For how much longer a rank waits that does not know the culprit. Of many far ranks not all were asked. Whoever waits
-/// for the culprit itself has asked it first, or cannot reach it; it tells all others.
-double WaitJudge::grace(bool waits_for_culprit) const {
+/// for the culprit itself, and cannot reach it, knows more than the others, and so tells them first.
+double WaitJudge::grace(Rank awaited, const Culprit& culprit) const {
   if (peers_.far().size() <= kAllAsked) return 0;
-  return std::min(kGraceSeconds, running_.timeout / 4) / (waits_for_culprit ? 2 : 1);
+  const bool cannot_reach = awaited != kNoRank && awaited == culprit.rank && !peers_.boards()(awaited)->state().heard();
+  return std::min(kGraceSeconds, running_.timeout / 4) / (cannot_reach ? 2 : 1);
 }
 
 Status WaitJudge::kernel_timed_out(const Call& call, Rank awaited) {
-  const Culprit culprit = find_absent(call, awaited, peers_.view());
+  const PeerView seen = view_since_awake();  // another call may run now
+  const Culprit culprit = find_absent(call, awaited, seen);
   return failures_.fail_for_good(fail(Code::kTimeout, "rank {} waited until its timeout in {}: {}{}", rank_.value,
-                                      describe(call), culprit.what, others_missing(call, peers_.view())),
+                                      describe(call), culprit.what, others_missing(call, seen)),
                                  culprit.rank);
 }
 

@@ -67,13 +67,14 @@ class WaitJudge final : public WaitMonitor {
 
  private:
   void note_look();
+  /// Answers that were owed while this process was stopped do not count.
+  PeerView view_since_awake() const;
   PeerView view() const;
-  Clock::duration answer_time() const;
   bool is_asking_about(Rank odd);
   bool waits_for_odd(Clock::time_point now) const;
-  /// How many questions to all were due before the next verdict, whatever the pause; 0 if it is not near.
+  /// How many questions were due before the next verdict, whatever the pause; 0 if it is not near.
   int last_questions_due(Clock::duration waited) const;
-  double grace(bool waits_for_culprit) const;
+  double grace(Rank awaited, const Culprit& culprit) const;
   double warning_time() const;
   std::vector<Rank> unfinished_peers() const;
   std::vector<Rank> next_to_ask(Rank awaited);
