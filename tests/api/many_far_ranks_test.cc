@@ -22,7 +22,7 @@ namespace {
 constexpr int kRanks = 48;
 constexpr int kOdd = 29;
 /// A rank whose service thread does not answer within two seconds counts as stopped.
-constexpr const char* kTooSlow = "48 processes with a sanitizer beside other tests do not answer in time";
+constexpr const char* kTooSlow = "so many processes with a sanitizer beside other tests do not answer in time";
 
 tuttiResult_t sum(tuttiComm_t comm, std::size_t count) {
   float mine[2] = {1, 1};

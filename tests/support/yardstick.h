@@ -60,8 +60,8 @@ class Yardstick {
  private:
   /// The longest of a second's rounds on an idle machine of two cores.
   static constexpr std::chrono::duration<double> kIdleRound{0.005};
-  /// A sanitizer makes work, and not rounds, longer. On a machine of half the speed, with two cases at a time, an abort
-  /// took more than five times the promise. What waits for a deadline takes hundreds of times as long.
+  /// A sanitizer makes work, and not rounds, longer. On a machine of half the usual speed, beside other cases, an
+  /// abort took up to twelve times the promise. What waits for a deadline instead takes hundreds of times as long.
   static constexpr double kSlowdown = kSanitized ? 20 : 1;
 
   void run() {

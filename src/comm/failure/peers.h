@@ -59,9 +59,9 @@ class Peers {
     return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
   }
   /// Between two questions of this rank to all that its process is connected to, and between two that make connections.
-  /// A process of many is connected to twenty others or so. To ask them takes a millisecond of a core, and with new
-  /// connections three. So ranks that share a core take an eighth of it, and do not keep each other from what they wait
-  /// for.
+  /// A process of many is connected to twenty others or so. By estimate it takes a millisecond of a core to ask them,
+  /// and three with new connections, so ranks that share a core take an eighth of it, and do not keep each other from
+  /// what they wait for.
   Clock::duration question_pause() const { return ranks_per_core_ * std::chrono::milliseconds(8); }
   Clock::duration search_pause() const { return ranks_per_core_ * std::chrono::milliseconds(24); }
   /// How many connections one question may make.
