@@ -34,7 +34,7 @@ struct Answer final : EventHandler {
 }
 
 // A peer's answer may have come while the process was stopped, and so may the end of the time that the peer had.
-TEST(EventLoop, AfterAStopWhatCameIsSeenBeforeWhatIsDue) {
+TEST(TimedEventLoop, AfterAStopWhatCameIsSeenBeforeWhatIsDue) {
   int ends[2] = {-1, -1};
   ASSERT_EQ(::pipe(ends), 0);
   const Descriptor in(ends[0]);

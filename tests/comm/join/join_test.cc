@@ -72,7 +72,7 @@ TEST_P(JoinRanks, ProcessesShareSegments) {
 INSTANTIATE_TEST_SUITE_P(Sizes, JoinRanks, testing::Values(1, 2, 3, 5, 8));
 
 // The time of the stop is over for the joining thread as well as for the service thread, which knows who is missing.
-TEST(Join, AProcessThatWasStoppedNamesWhoIsMissing) {
+TEST(TimedJoin, AProcessThatWasStoppedNamesWhoIsMissing) {
   constexpr int kTries = 8;
   JoiningProcesses processes;
   processes.start_all(kTries, [](int, SharedPage& shared) {

@@ -208,12 +208,12 @@ void stop_one_while_joining(const std::array<double, 4>& seconds) {
   processes.wait();
 }
 
-TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
+TEST(TimedRendezvous, ARankThatStopsWhileJoiningIsNamedByThoseWhoWaitForOthers) {
   stop_one_while_joining({test::kFarSeconds, 4, test::kFarSeconds, test::kFarSeconds});
 }
 
 // The second one's time is up while the root waits for answers.
-TEST(Rendezvous, ARankThatStopsWhileJoiningIsNamedByAllWhoseTimeIsUpThen) {
+TEST(TimedRendezvous, ARankThatStopsWhileJoiningIsNamedByAllWhoseTimeIsUpThen) {
   stop_one_while_joining({4.25, 4, test::kFarSeconds, 2.25});
 }
 
