@@ -16,10 +16,11 @@ HOSTS = [sys.executable, str(ROOT / "tools" / "hosts.py")]
 if len(sys.argv) != 4:
     sys.exit(__doc__)
 PERF, SURVIVE = sys.argv[2:]
+PROBE = pathlib.Path(PERF).with_name("tutti-probe")
 MEASURE = [PERF, "all_reduce", "-b", "8", "-e", "1M", "-f", "8", "-n", "5"]
 SKIPPED = 77
 PATIENCE = 250  # seconds that nothing here takes, however loaded the machine is
-PROBES = 20  # questions for the rate of a network, at most
+TRIES = 20  # at finding the rate of a network
 
 
 def fail(why, output=""):
@@ -127,12 +128,10 @@ def test_losses():
                  "8", "-n", "1", "-w", "1")
 
 
-def probed(count, per_host, folder):
-    """The rate in Mbit/s that tutti-probe --hosts finds and writes down for links of 100 Mbit/s, and all that it printed."""
-    probe = pathlib.Path(PERF).with_name("tutti-probe")
-    code, output = hosts("run", "-H", count, "-n", per_host, "-r", "100mbit", "--", "env", f"XDG_CACHE_HOME={folder}", probe,
-                         "--hosts")
-    path = pathlib.Path(folder) / "tutti" / "network-eth0-10.231.0.0-24"
+def probed(count, per_host, cache, path):
+    """The rate in Mbit/s that tutti-probe --hosts finds for links of 100 Mbit/s and writes to `path`, and what it printed.
+    `cache`: the setting that says where."""
+    code, output = hosts("run", "-H", count, "-n", per_host, "-r", "100mbit", "--", "env", cache, PROBE, "--hosts")
     if code != 0 or f"written: {path}" not in output:
         fail(f"{count} hosts: exit code {code}", output)
     found = dict(line.split() for line in path.read_text().splitlines() if not line.startswith("#"))
@@ -144,19 +143,18 @@ def probed(count, per_host, folder):
 def test_probe():
     """tutti-probe --hosts finds the rate of the links, and ranks on this network then choose by what it wrote. On a machine
     that gives the ranks less than a tenth of a core it finds less, which is no fault of it, so it is asked again."""
-    probe = pathlib.Path(PERF).with_name("tutti-probe")
     with tempfile.TemporaryDirectory() as folder:
         cache, path = f"XDG_CACHE_HOME={folder}", pathlib.Path(folder) / "tutti" / "network-eth0-10.231.0.0-24"
         for count, per_host in ((2, 2), (3, 1)):
-            megabits, tries = 0, 0
-            while megabits <= 50:
-                if tries == PROBES:
-                    fail(f"{count} hosts: not once in {tries} times more than half of the 100 Mbit/s of the links", output)
-                megabits, output = probed(count, per_host, folder)
-                tries += 1
+            for _ in range(TRIES):
+                megabits, output = probed(count, per_host, cache, path)
                 if megabits >= 101:
                     fail(f"{count} hosts: {megabits} Mbit/s where the links have 100", output)
-        code, output = hosts("run", "-H", 2, "--", "env", "TUTTI_TRANSPORT=tcp", probe, "--hosts", "--print")
+                if megabits > 50:
+                    break
+            else:
+                fail(f"{count} hosts: {TRIES} times at most half of the 100 Mbit/s of the links", output)
+        code, output = hosts("run", "-H", 2, "--", "env", "TUTTI_TRANSPORT=tcp", PROBE, "--hosts", "--print")
         if code == 0 or "hides which ranks share a host" not in output:
             fail(f"TUTTI_TRANSPORT=tcp: exit code {code}", output)
         chosen = {}

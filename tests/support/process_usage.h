@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 namespace tutti::test {
 
@@ -13,6 +14,16 @@ namespace tutti::test {
 inline std::size_t open_descriptors() {
   std::size_t count = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) ++count;
+  return count;
+}
+
+/// Of all kinds: TCP and those within the host.
+inline int open_sockets() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the descriptor of the iterator itself
+    if (std::filesystem::read_symlink(entry, gone).string().starts_with("socket:")) ++count;
+  }
   return count;
 }
 
