@@ -7,7 +7,7 @@
 #include "comm/communicator.h"
 #include "comm/create_options.h"
 #include "comm/join/join.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "core/costs_file.h"
 #include "core/status.h"
 

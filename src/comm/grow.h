@@ -7,7 +7,7 @@
 
 #include "comm/communicator.h"
 #include "comm/create_options.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "core/status.h"
 #include "tutti/tutti.h"
 

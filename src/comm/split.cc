@@ -5,7 +5,7 @@
 
 #include "comm/child.h"
 #include "comm/create.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/parent_monitor.h"
 #include "core/log.h"
 #include "net/crypto.h"

@@ -12,7 +12,7 @@
 
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "support/await.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "net/address.h"
 #include "net/descriptor.h"
 #include "net/handshake.h"

@@ -19,8 +19,8 @@
 
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/messages.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/messages.h"
+#include "comm/messages/unique_id.h"
 #include "net/handshake.h"
 #include "net/tls_credentials.h"
 #include "support/await.h"

@@ -8,7 +8,7 @@
 
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/rendezvous/join_url.h"
 #include "net/tls_credentials.h"
 #include "support/joining_processes.h"

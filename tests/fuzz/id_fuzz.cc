@@ -1,6 +1,6 @@
 // The 128 bytes of a unique id, and the file that carries them.
 #include "bytes.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/rendezvous/file_rendezvous.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "core/log.h"
 #include "messages.h"
 #include "net/handshake.h"

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/board_message.h"
-#include "comm/membership/data_connection_message.h"
-#include "comm/membership/messages.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/board_message.h"
+#include "comm/messages/data_connection_message.h"
+#include "comm/messages/messages.h"
+#include "comm/messages/unique_id.h"
 #include "comm/rendezvous/file_rendezvous.h"
 #include "net/handshake.h"
 #include "net/tls_credentials.h"

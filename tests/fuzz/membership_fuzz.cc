@@ -10,7 +10,7 @@
 #include <array>
 
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/recovery/process_recovery.h"
 #include "core/log.h"
 #include "messages.h"

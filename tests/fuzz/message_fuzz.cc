@@ -1,9 +1,9 @@
 // Every decoder of the rendezvous' messages. What is accepted must be written again as it was: nothing is ignored.
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 #include "bytes.h"
-#include "comm/membership/board_message.h"
-#include "comm/membership/data_connection_message.h"
+#include "comm/messages/board_message.h"
+#include "comm/messages/data_connection_message.h"
 #include "comm/recovery/agreement_message.h"
 
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "bytes.h"
-#include "comm/membership/board_message.h"
-#include "comm/membership/data_connection_message.h"
-#include "comm/membership/messages.h"
+#include "comm/messages/board_message.h"
+#include "comm/messages/data_connection_message.h"
+#include "comm/messages/messages.h"
 #include "comm/recovery/agreement_message.h"
 
 namespace tutti::fuzz {

@@ -1,6 +1,6 @@
 // A rank that has the secret sends forged messages, or writes at random into the memory that it shares with others:
 // nobody else crashes, and all end by their deadlines.
-// Covers comm/membership/messages.cc, comm/membership/process_membership.cc, comm/join/root.cc,
+// Covers comm/messages/messages.cc, comm/membership/process_membership.cc, comm/join/root.cc,
 // transport/shm/shm_ring.h.
 #include "hostile/forgery.h"
 

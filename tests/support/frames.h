@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "net/crypto.h"
 
 namespace tutti::test {

@@ -8,7 +8,7 @@
 
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "core/settings.h"
 
 namespace tutti::test {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "net/crypto.h"
 #include "net/descriptor.h"
 #include "support/frames.h"

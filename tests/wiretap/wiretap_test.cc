@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "comm/api/handle.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/rendezvous/tcp_rendezvous.h"
 #include "support/connections.h"
 #include "support/next_function.h"

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 namespace tutti {
 

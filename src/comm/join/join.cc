@@ -7,7 +7,7 @@
 #include "comm/join/root.h"
 #include "comm/join/secret_file.h"
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 
 namespace tutti {
 

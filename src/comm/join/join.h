@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "comm/membership/membership.h"
-#include "comm/membership/messages.h"
 #include "comm/membership/process_order.h"
+#include "comm/messages/messages.h"
 #include "core/clock.h"
 #include "core/settings.h"
 #include "core/status.h"

@@ -9,7 +9,7 @@
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
 #include "comm/membership/process_membership.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "core/mutex.h"
 #include "net/dialer.h"
 #include "net/host_identity.h"

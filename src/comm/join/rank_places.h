@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "comm/membership/messages.h"
 #include "comm/membership/process_order.h"
+#include "comm/messages/messages.h"
 #include "core/units.h"
 
 namespace tutti {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "comm/membership/hub.h"
-#include "comm/membership/messages.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/messages.h"
+#include "comm/messages/unique_id.h"
 #include "net/acceptor.h"
 
 namespace tutti {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "net/crypto.h"
 
 namespace tutti {

@@ -11,8 +11,8 @@
 #include <memory>
 #include <vector>
 
-#include "comm/membership/board_message.h"
-#include "comm/membership/messages.h"
+#include "comm/messages/board_message.h"
+#include "comm/messages/messages.h"
 #include "core/call_board.h"
 #include "core/clock.h"
 #include "core/mutex.h"

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "comm/membership/member_table.h"
-#include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
 #include "comm/membership/process_order.h"
+#include "comm/messages/messages.h"
 #include "core/mutex.h"
 #include "net/connection.h"
 #include "net/event_loop.h"

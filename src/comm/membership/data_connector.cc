@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "core/log.h"
 
 namespace tutti {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "comm/membership/accepted_streams.h"
-#include "comm/membership/data_connection_message.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/membership.h"
+#include "comm/messages/data_connection_message.h"
 #include "net/connection.h"
 #include "net/dialer.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "comm/membership/messages.h"
 #include "comm/membership/process_order.h"
+#include "comm/messages/messages.h"
 #include "transport/shm/segment.h"
 
 namespace tutti {

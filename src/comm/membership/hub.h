@@ -18,7 +18,7 @@
 #include <typeindex>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "core/settings.h"
 #include "net/acceptor.h"
 #include "net/event_loop.h"

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "net/event_loop.h"
 
 namespace tutti {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "comm/membership/membership.h"
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "core/mutex.h"
 
 namespace tutti {

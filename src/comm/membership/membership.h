@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/messages/failure_cause.h"
 #include "core/call_board.h"
 #include "core/clock.h"
 #include "core/status.h"
@@ -26,17 +27,6 @@ class MemberTable;
 /// kLeft: the rank said goodbye, in Destroy or because its process ended in order. kDead: its process is gone without a
 /// goodbye.
 enum class Liveness : std::uint8_t { kAlive = 0, kLeft = 1, kDead = 2 };
-
-/// Why a communicator failed, as its ranks report it: the first cause, never the later death of the rank that reported
-/// it.
-struct FailureCause {
-  Code code = Code::kOk;
-  Rank from = kNoRank;     ///< the rank that noticed
-  Rank culprit = kNoRank;  ///< the rank whose fault it is, if known
-  std::string text;        ///< one sentence
-  /// Calls that begin fail by it, before they use what others have sent. It does not travel.
-  bool ends_calls = false;
-};
 
 /// One per rank and communicator, made by join(). All functions are thread-safe. When it is destroyed, the rank leaves
 /// its group; if say_goodbye() was not called before, peers see that as a failure of this rank.

@@ -16,7 +16,7 @@
 
 #include "comm/membership/control_connections.h"
 #include "comm/membership/host_memory.h"
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "net/connection.h"
 #include "transport/shm/segment.h"
 

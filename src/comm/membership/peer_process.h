@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "net/connection.h"
 #include "net/dialer.h"
 

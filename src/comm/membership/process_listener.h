@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 #include "core/status.h"
 #include "core/units.h"
 #include "net/codec.h"

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 
 namespace tutti {
 

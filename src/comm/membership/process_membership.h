@@ -20,9 +20,9 @@
 #include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/membership_linker.h"
-#include "comm/membership/messages.h"
 #include "comm/membership/peer_process.h"
 #include "comm/membership/process_listener.h"
+#include "comm/messages/messages.h"
 #include "net/connection.h"
 #include "transport/shm/segment.h"
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 namespace tutti {
 

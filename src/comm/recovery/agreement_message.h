@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "comm/membership/messages.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/messages.h"
+#include "comm/messages/unique_id.h"
 #include "comm/recovery/number_set.h"
 #include "core/code.h"
 

@@ -11,7 +11,7 @@
 #include "comm/membership/hub.h"
 #include "comm/membership/process_listener.h"
 #include "comm/membership/process_membership.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/recovery/agreement.h"
 #include "comm/recovery/shrink_call.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/recovery/number_set.h"
 #include "core/clock.h"
 #include "core/mutex.h"

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "comm/membership/hub.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "net/acceptor.h"
 #include "net/connection.h"
 

@@ -1,4 +1,4 @@
-// Covers comm/membership/board_exchange.cc, comm/membership/board_message.cc, comm/failure/culprit.cc.
+// Covers comm/membership/board_exchange.cc, comm/messages/board_message.cc, comm/failure/culprit.cc.
 // Boards of ranks on other hosts: asked for, told, and what a silent process looks like.
 #include <signal.h>
 

@@ -12,7 +12,7 @@
 #include <future>
 #include <thread>
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"
 #include "support/sanitized.h"

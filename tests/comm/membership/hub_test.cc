@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "comm/join/join.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "net/crypto.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"

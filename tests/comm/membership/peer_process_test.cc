@@ -2,7 +2,7 @@
 // The connection to a peer process: who may take its place.
 #include "comm/membership/peer_process.h"
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "support/joining_processes.h"
 #include "support/knocker.h"
 

@@ -13,7 +13,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 #include "comm/rendezvous/file_rendezvous.h"
 #include "comm/rendezvous/join_url.h"
 #include "comm/rendezvous/tcp_rendezvous.h"

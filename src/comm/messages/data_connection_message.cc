@@ -1,4 +1,4 @@
-#include "comm/membership/data_connection_message.h"
+#include "comm/messages/data_connection_message.h"
 
 #include "net/message_fields.h"
 

@@ -1,4 +1,4 @@
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 #include <algorithm>
 #include <map>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "comm/membership/membership.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/failure_cause.h"
+#include "comm/messages/unique_id.h"
 #include "net/address.h"
 #include "net/codec.h"
 #include "net/crypto.h"

@@ -1,15 +1,15 @@
-// Covers comm/membership/*message*.cc, comm/membership/unique_id.cc, net/codec.cc, core/printable.cc.
+// Covers comm/messages/*.cc, net/codec.cc, core/printable.cc.
 // Every parser is fed what its writer makes, and then everything else.
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "comm/membership/board_message.h"
-#include "comm/membership/data_connection_message.h"
 #include "comm/membership/member_table.h"
-#include "comm/membership/unique_id.h"
+#include "comm/messages/board_message.h"
+#include "comm/messages/data_connection_message.h"
+#include "comm/messages/unique_id.h"
 
 namespace tutti {
 namespace {

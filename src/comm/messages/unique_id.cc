@@ -1,4 +1,4 @@
-#include "comm/membership/unique_id.h"
+#include "comm/messages/unique_id.h"
 
 #include <algorithm>
 #include <cstring>

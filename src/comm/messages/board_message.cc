@@ -1,4 +1,4 @@
-#include "comm/membership/board_message.h"
+#include "comm/messages/board_message.h"
 
 #include <algorithm>
 

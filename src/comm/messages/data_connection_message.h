@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "comm/membership/messages.h"
+#include "comm/messages/messages.h"
 
 namespace tutti {
 
