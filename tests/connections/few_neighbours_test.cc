@@ -5,7 +5,7 @@
 #include <signal.h>
 
 #include "comm/membership/board_exchange.h"
-#include "support/joining_processes.h"
+#include "connections/few_neighbours.h"
 
 namespace tutti {
 namespace {
@@ -13,47 +13,15 @@ namespace {
 using std::chrono::milliseconds;
 using test::comes_true;
 using test::expect;
+using test::expect_lives;
+using test::FewNeighbours;
 using test::JoiningProcesses;
+using test::kPlacements;
+using test::kRanks;
+using test::placement_name;
 using test::SharedPage;
 
-constexpr int kRanks = 14;  // of 13 others each process is connected to 8 at most
-
-/// How the ranks are placed: all on one host, or each on one of `hosts` that it pretends to be on.
-struct Placement {
-  const char* name;
-  int hosts;
-};
-
-class Sparse : public testing::TestWithParam<Placement> {
- protected:
-  static Status join_sparse(int rank, SharedPage& page, JoinResult* joined, Bytes memory = test::kSegmentSize) {
-    IdBytes id;
-    TUTTI_TRY(test::obtain_id(rank, page, &id));
-    JoinRequest request = test::request_for(rank, kRanks, id);
-    request.mesh = 0;
-    request.segment_bytes = memory;
-    if (GetParam().hosts > 1) request.settings.host_id = "host " + std::to_string(rank % GetParam().hosts);
-    request.settings.transport = TransportKind::kTcp;  // also between ranks of one host
-    request.settings.reconnect_seconds = 1000;
-    return join(request, joined);
-  }
-  static void run(const test::RankMain& main) {
-    JoiningProcesses processes;
-    processes.start_all(kRanks, main);
-    processes.wait();
-    test::expect_all_ok(processes.page(), kRanks);
-  }
-};
-
-/// All lives become as `expected`, without the end of the time for reconnections.
-Status expect_lives(const Membership& membership, const std::function<Liveness(int rank)>& expected) {
-  for (int peer = 0; peer < kRanks; ++peer) {
-    const bool came = comes_true([&] { return membership.liveness(Rank{peer}) == expected(peer); });
-    TUTTI_TRY(
-        expect(came, fmt::format("rank {} has liveness {}", peer, static_cast<int>(membership.liveness(Rank{peer})))));
-  }
-  return {};
-}
+class Sparse : public FewNeighbours {};
 
 TEST_P(Sparse, MemoryIsSharedWithinTheHost) {
   run([](int rank, SharedPage& page) {
@@ -131,9 +99,8 @@ TEST_P(Sparse, TheFirstCauseReachesAllAndTheEndOfItsMessengerIsNone) {
 }
 
 TEST_P(Sparse, AKilledRankIsDeadOnAll) {
-  JoiningProcesses processes;
   constexpr int kVictim = 6;
-  processes.start_all(kRanks, [](int rank, SharedPage& page) {
+  run_and_kill(kVictim, [](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_sparse(rank, page, &joined));
     page.mark(0);
@@ -146,14 +113,6 @@ TEST_P(Sparse, AKilledRankIsDeadOnAll) {
     joined.membership->say_goodbye(0);
     return Status();
   });
-  ASSERT_TRUE(processes.page().wait_for_mark(0, kRanks));
-  processes.kill(kVictim);
-  processes.page().mark(1);
-  processes.wait();
-  for (int rank = 0; rank < kRanks; ++rank) {
-    if (rank == kVictim) continue;
-    EXPECT_EQ(processes.page().code(rank), Code::kOk) << "rank " << rank << ": " << processes.page().text(rank);
-  }
 }
 
 /// 1, 4 and 11 stay and were not all neighbours; when 4 is killed, both others know.
@@ -220,32 +179,6 @@ TEST_P(Sparse, BoardsOfAllCanBeAskedFor) {
   });
 }
 
-/// What Finalize waits for: that all are there, or further.
-TEST_P(Sparse, ThatARankIsFinishingReachesAll) {
-  run([](int rank, SharedPage& page) {
-    const auto own = std::unique_ptr<CallBoard>(new CallBoard());
-    JoinResult joined;
-    TUTTI_TRY(join_sparse(rank, page, &joined));
-    joined.membership->set_board(own.get());
-    page.mark(0);
-    page.wait_for_mark(0, kRanks);
-    Call call;
-    call.sequence = 40;
-    call.collective = Collective::kFinalize;
-    own->begin(call);
-    joined.membership->publish_board();
-    for (int peer = 0; peer < kRanks; ++peer) {
-      const auto there = [&] { return joined.membership->board(Rank{peer})->state().sequence == 40; };
-      if (peer != rank) TUTTI_TRY(expect(comes_true(there), fmt::format("nothing came of rank {}", peer)));
-    }
-    page.mark(1);
-    page.wait_for_mark(1, kRanks);
-    joined.membership->set_board(nullptr);
-    joined.membership->say_goodbye(40);
-    return Status();
-  });
-}
-
 /// Every pair wants a stream, as an all-to-all does: most of them have no control connection yet.
 TEST_P(Sparse, StreamsBetweenAll) {
   run([](int rank, SharedPage& page) {
@@ -266,10 +199,7 @@ TEST_P(Sparse, StreamsBetweenAll) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Placements, Sparse,
-                         testing::Values(Placement{"one_host", 1}, Placement{"three_hosts", 3},
-                                         Placement{"all_apart", kRanks}),
-                         [](const auto& info) { return std::string(info.param.name); });
+INSTANTIATE_TEST_SUITE_P(Placements, Sparse, kPlacements, placement_name);
 
 TEST(SparseThreads, AHundredRanksOfOneProcessJoin) {
   std::atomic<int> joined_ranks{0};

@@ -101,7 +101,7 @@ void serve(const Descriptor& listener, const UniqueId& id, fuzz::Bytes input) {
   FalseRoot root(listener, id.secret);
   const JoinMessage join = root.hear_join();
   while (!input.empty()) {
-    const auto type = static_cast<MessageType>(input.u8() % 24);
+    const auto type = static_cast<MessageType>(input.u8() % fuzz::kTypes);
     root.say(type, type == MessageType::kTable ? table_for(join, id, input) : fuzz::payload_of(type, 1, input));
   }
 }

@@ -82,6 +82,7 @@ void add_messages(const Corpus& corpus) {
   call.sequence = 1;
   board.begin(call);
   corpus.add("message", "board", 13, encode(read_board(Rank{1}, board, 2)));
+  corpus.add("message", "finishing", 18, encode(FinishingMessage{40, true}));
   corpus.add("message", "request_dial", 12, encode(RequestDialMessage{Rank{0}, Rank{1}, Lane{2}, 3}));
 }
 
@@ -212,7 +213,8 @@ void add_scenes(const Corpus& corpus) {
   };
   constexpr unsigned char kJoin = 1, kMissing = 2, kTable = 3, kReady = 4, kGo = 5, kFailure = 6, kSegment = 8,
                           kLinked = 9, kMemberEvents = 10, kCause = 11, kTableSource = 12, kRequestDial = 15,
-                          kAskBoard = 18, kBoard = 19, kShrinkReport = 20, kShrinkOrder = 21, kAskWhy = 22, kLate = 23;
+                          kAskBoard = 18, kBoard = 19, kShrinkReport = 20, kShrinkOrder = 21, kAskWhy = 22, kLate = 23,
+                          kFinishing = 24;
   add("root", "all_go", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kReady, 0, 2, kReady, 0});
   add("root", "one_fails", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kFailure, 0, 2, kReady, 0});
   add("root", "all_late", {0, kJoin, 0, 1, kJoin, 0, 2, kJoin, 0, 0, kReady, 0, 1, kLate, 0, 2, kLate, 0});
@@ -230,6 +232,8 @@ void add_scenes(const Corpus& corpus) {
     add("membership", "act_" + std::to_string(act), linked + Steps{6, act, 7, kMemberEvents, 0});
   add("membership", "sparse",
       {0x10, 0, 0, 4, 0, 0, 0x84, 0x80, 0, 7, kLinked, 0, 0x87, kLinked, 0, 7, kMemberEvents, 0, 7, kCause, 0});
+  add("membership", "finishing", {0x10, 0,       0, 4, 0,          0, 0x84, 0x80,       0, 7, kLinked, 0,
+                                  0x87, kLinked, 0, 7, kFinishing, 0, 0x87, kFinishing, 0, 6, 4});
   add("membership", "memory", {1, 0, 0, 0x84, 0, 0, 0x87, kSegment, 0, 3, 0x87, kLinked, 0});
   add("membership", "place", {2, 1, 0, 0});
 

@@ -176,7 +176,7 @@ class Scene {
   }
   void speak(const std::unique_ptr<fuzz::Speaker>& speaker, std::int32_t other, fuzz::Bytes& input) {
     if (!speaker) return;
-    const auto type = static_cast<MessageType>(input.u8() % 24);
+    const auto type = static_cast<MessageType>(input.u8() % fuzz::kTypes);
     const std::vector<std::byte> payload = fuzz::payload_of(type, other, input);
     if (type == MessageType::kSegment && speaker->connection()->is_unix()) {
       const unsigned pages = input.u8() % 8;

@@ -28,7 +28,7 @@ constexpr Feed kFeeds[] = {
     feed<FailureMessage>,     feed<IntroduceMessage>, feed<SegmentMessage>,     feed<MemberEventsMessage>,
     feed<FailureCause>,       feed<AskIdMessage>,     feed<GiveIdMessage>,      feed<DataConnectionMessage>,
     feed<RequestDialMessage>, feed<BoardMessage>,     feed<TableSourceMessage>, feed<GoMessage>,
-    feed<ShrinkReport>,       feed<ShrinkOrder>,
+    feed<ShrinkReport>,       feed<ShrinkOrder>,      feed<FinishingMessage>,
 };
 
 }  // namespace

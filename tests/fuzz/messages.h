@@ -17,6 +17,7 @@ namespace tutti::fuzz {
 
 inline constexpr int kRanks = 3;
 inline constexpr std::size_t kSegment = 4096;
+inline constexpr unsigned kTypes = static_cast<unsigned>(MessageType::kFinishing) + 1;
 
 /// Rank `rank` of three, each a process of its own, on one host.
 inline Member member(std::int32_t rank) {
@@ -95,6 +96,8 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
     case MessageType::kMemberEvents:
       return encode(
           MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"}, {next, MemberEventKind::kFinishing, 9, ""}}});
+    case MessageType::kFinishing:
+      return encode(FinishingMessage{9, false});
     case MessageType::kCause:
       return encode(FailureCause{Code::kMismatch, self, next, "why"});
     case MessageType::kTableSource:

@@ -29,7 +29,7 @@ class Scene {
     std::unique_ptr<fuzz::Speaker>& rank = ranks_[who % ranks_.size()];
     if (who >= 0xf0) return rank.reset();  // the process has ended
     if (!rank) rank = admitted();
-    const auto type = static_cast<MessageType>(input.u8() % 24);
+    const auto type = static_cast<MessageType>(input.u8() % fuzz::kTypes);
     rank->say(type, fuzz::payload_of(type, static_cast<std::int32_t>(who % ranks_.size()), input));
     rank->listen();
   }

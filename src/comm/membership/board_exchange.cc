@@ -28,6 +28,11 @@ const CallBoard* BoardExchange::copy(Rank rank) const {
   return known != nullptr ? known : &empty;
 }
 
+std::uint64_t BoardExchange::finished(Rank rank) const {
+  const BoardState state = copy(rank)->state();
+  return state.sequence != 0 && state.state == CallState::kRunning ? state.sequence - 1 : state.sequence;
+}
+
 CallBoard* BoardExchange::writable(Rank rank) {
   std::unique_ptr<CallBoard>& own = heard_[rank];
   if (!own) {

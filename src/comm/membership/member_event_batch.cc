@@ -21,9 +21,15 @@ void MemberEventBatch::set_pace(int ranks_per_core) {
 }
 
 void MemberEventBatch::flush() {
+  const std::vector<MemberEvent> items = std::exchange(waiting_, {});
+  clear();
+  if (!items.empty()) send_(items);
+}
+
+void MemberEventBatch::clear() {
   loop_.cancel(timer_);
   timer_ = 0;
-  if (!waiting_.empty()) send_(std::exchange(waiting_, {}));
+  waiting_.clear();
 }
 
 }  // namespace tutti

@@ -24,6 +24,8 @@ class MemberEventBatch {
   /// Sends these items within the pause, together with those that came before.
   void add(const std::vector<MemberEvent>& items);
   void flush();
+  /// Forgets what waits.
+  void clear();
   /// Hundreds of ranks on each core send fewer messages, of more events: a rank's turn comes late anyway.
   void set_pace(int ranks_per_core);
 

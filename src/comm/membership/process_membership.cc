@@ -31,7 +31,10 @@ std::shared_ptr<DataConnector> ProcessMembership::make_connector() {
             if (const auto peer = connections_.reach(*place, nullptr))
               peer->send(MessageType::kRequestDial, encode(message));
           },
-      .post_cause = [this](Rank from, const FailureCause& cause) { post_cause(from, cause); },
+      .post_cause =
+          [this](Rank from, const FailureCause& cause) {
+            if (!all_have_come()) post_cause(from, cause);  // else nobody waits for data
+          },
       .in_touch = [this](const ProcessId& to) { return connections_.connection_to(to) != nullptr; },
       .watches = [this](const ProcessId& to, const Connection& data) { return connections_.watches(to, data); }});
 }
@@ -76,6 +79,7 @@ void ProcessMembership::close() {
   const auto self = shared_from_this();
   listener_.reset();
   hub_.loop().cancel(mend_timer_);
+  hub_.loop().cancel(late_timer_);
   events_.flush();
   connector_->close();
   connections_.close();
@@ -92,6 +96,7 @@ void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> o
   boards_ = std::make_unique<BoardExchange>(members->ranks());
   connections_.open(members, std::move(order), self);
   member_table_ = std::move(members);
+  if (!this->order().is_mesh()) tree_ = std::make_unique<FinalizeTree>(this->order(), self);
   connector_->open(member_table_, local_ranks_, connections_.terms().reconnect_seconds, tls());
 }
 
@@ -176,6 +181,8 @@ Status ProcessMembership::on_message(PeerProcess& peer, MessageType type, ByteVi
       return on_linker_message(peer, type, payload);
     case MessageType::kMemberEvents:
       return take_events(peer, payload);
+    case MessageType::kFinishing:
+      return take_finishing(peer, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:

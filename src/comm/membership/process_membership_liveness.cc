@@ -46,9 +46,11 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
         fail(Code::kRemoteError, "{} ended while joining{}{}", peer.name(), note.empty() ? "" : ", or ", note));
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
-  for (const Rank rank : peer.ranks())
-    if (member_table_->end_life(rank, Liveness::kDead, 0, note))
-      deaths.push_back(leave_item(rank, Liveness::kDead, 0, note));
+  for (const Rank rank : peer.ranks()) {
+    const std::uint64_t last = boards_->finished(rank);  // others may not have heard of it
+    if (member_table_->end_life(rank, Liveness::kDead, last, note))
+      deaths.push_back(leave_item(rank, Liveness::kDead, last, note));
+  }
   if (deaths.empty()) return;
   forward(deaths);
   member_table_->notify();
@@ -92,9 +94,10 @@ bool ProcessMembership::apply(const MemberEvent& item) {
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
-/// What was new here may be new to others. Each process forwards an event once, so this ends.
+/// What was new here may be new to others. Each process forwards an event once, so this ends. Once all have come to
+/// Finalize, nobody waits for an event.
 void ProcessMembership::forward(const std::vector<MemberEvent>& items) {
-  if (order().is_mesh()) return;
+  if (order().is_mesh() || all_have_come()) return;
   events_.add(items);
   mend_later(kMendPause);
 }
@@ -104,7 +107,7 @@ void ProcessMembership::send_events(const std::vector<MemberEvent>& items) {
 }
 
 void ProcessMembership::mend_later(std::chrono::milliseconds pause) {
-  if (mend_timer_ != 0) return;
+  if (mend_timer_ != 0 || all_have_come()) return;
   mend_timer_ = hub_.loop().after(pause, [weak = weak_from_this()] {
     const auto self = weak.lock();
     if (!self) return;
@@ -135,6 +138,7 @@ void ProcessMembership::send_state(PeerProcess& peer) {
   std::vector<MemberEvent> events = member_table_->life_events();
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
+  if (tree_) send_finishing(peer);
   connector_->ask_again(peer.process());
 }
 
@@ -235,16 +239,6 @@ void ProcessMembership::ask_boards(const std::vector<Rank>& of, int dials) {
     if (peer && peer->connection() && boards_->may_ask(peer->ranks(), Clock::now()))
       peer->send(MessageType::kAskBoard, {});
   }
-}
-
-void ProcessMembership::publish_board(Rank of) {
-  const bool known =
-      boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
-  if (known && local_ranks_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
-  if (order().is_mesh()) return;
-  const std::uint64_t sequence = boards_->own_sequence(of);
-  if (member_table_->set_finishing(of, sequence))
-    send_events({MemberEvent{.rank = of, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}}});
 }
 
 void ProcessMembership::say_all_goodbyes() {

@@ -85,6 +85,12 @@ std::optional<std::size_t> ProcessOrder::parent(std::size_t place) const {
   return place == 0 ? std::nullopt : std::optional(tree_parent(place));
 }
 
+std::vector<std::size_t> ProcessOrder::children(std::size_t place) const {
+  std::vector<std::size_t> found;
+  for (std::size_t bit = 1; place + bit < size() && (place & bit) == 0; bit *= 2) found.push_back(place + bit);
+  return found;
+}
+
 std::optional<std::size_t> ProcessOrder::host_parent(std::size_t place) const {
   const std::size_t first = host_firsts_[hosts_[place]];
   return place == first ? std::nullopt : std::optional(first + tree_parent(place - first));

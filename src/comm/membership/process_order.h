@@ -44,6 +44,8 @@ class ProcessOrder {
 
   /// The process that passes the table on to this one; nullopt for the first, which has it from the root.
   std::optional<std::size_t> parent(std::size_t place) const;
+  /// The processes that this one passes the table on to, ascending.
+  std::vector<std::size_t> children(std::size_t place) const;
   /// The process that passes the memory of the host on to this one; nullopt for the first of its host, which makes it.
   std::optional<std::size_t> host_parent(std::size_t place) const;
   /// The places that this one is connected to in the join, ascending. If a is a neighbour of b, b is one of a.

@@ -18,6 +18,7 @@ constexpr std::size_t kHostSize = 24;      // the fewest bytes that one can have
 constexpr std::size_t kMemberSize = 42;    // likewise
 constexpr std::size_t kEventRunSize = 21;  // likewise
 constexpr std::size_t kMaxNote = 128;
+constexpr std::uint64_t kMostOperations = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
 template <class Io>
@@ -194,7 +195,7 @@ const char* fields(FieldReader& io, MemberEventsMessage& m) {
   io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](MemberEvent& alike) {
     io(alike.kind, alike.sequence);
     io.line(alike.note, kMaxNote);
-    io.check(alike.kind <= MemberEventKind::kDead && alike.sequence >> 62 == 0);
+    io.check(alike.kind <= MemberEventKind::kDead && alike.sequence < kMostOperations);
     std::vector<Rank> list;
     io.list(list, MemberEventsMessage::kMaxItems - m.items.size(), 4, [&](Rank& rank) { io(rank); });
     io.check(!list.empty());
@@ -204,6 +205,13 @@ const char* fields(FieldReader& io, MemberEventsMessage& m) {
     }
   });
   return "member event";
+}
+
+template <class Io>
+const char* fields(Io& io, Of<FinishingMessage> auto& m) {
+  io(m.sequence, m.all);
+  io.check(m.sequence != 0 && m.sequence < kMostOperations);
+  return "finishing";
 }
 
 template <class Io>
@@ -279,6 +287,8 @@ template std::vector<std::byte> encode(const TableSourceMessage&);
 template Status decode(ByteView, TableSourceMessage*);
 template std::vector<std::byte> encode(const MemberEventsMessage&);
 template Status decode(ByteView, MemberEventsMessage*);
+template std::vector<std::byte> encode(const FinishingMessage&);
+template Status decode(ByteView, FinishingMessage*);
 template std::vector<std::byte> encode(const FailureCause&);
 template Status decode(ByteView, FailureCause*);
 template std::vector<std::byte> encode(const AskIdMessage&);

@@ -42,6 +42,7 @@ enum class MessageType : std::uint16_t {
   kShrinkOrder = 21,   ///< the process that leads a shrink to the others
   kAskWhy = 22,        ///< root to rank: the join takes too long; what does the rank wait for?
   kLate = 23,          ///< rank to root: what it waits for, because its time is up or it was asked; as kFailure
+  kFinishing = 24,     ///< process to process: all of some ranks have come to Finalize
 };
 
 /// A setting that must agree on all ranks. If it differs, the join fails with tuttiMismatch, and the text names
@@ -154,6 +155,13 @@ struct MemberEvent {
 struct MemberEventsMessage {
   static constexpr std::size_t kMaxItems = 256;
   std::vector<MemberEvent> items;
+};
+
+/// Many ranks have come to Finalize: those of the sending process and of all below it in the tree
+/// (comm/membership/finalize_tree.h), or all of the communicator.
+struct FinishingMessage {
+  std::uint64_t sequence = 0;  ///< the number of that operation; never 0
+  bool all = false;
 };
 
 struct AskIdMessage {

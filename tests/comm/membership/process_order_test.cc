@@ -73,6 +73,25 @@ TEST(ProcessOrder, AProcessOnTwoHostsIsOnThatOfItsLowestRank) {
   EXPECT_EQ(order[1].host_end, 2u);
 }
 
+TEST(ProcessOrder, ParentsAndChildrenAreTheSameTreeAndConnected) {
+  std::mt19937 random(5);
+  for (std::size_t n = 1; n < 70; ++n) {
+    const std::vector<Member> members = scattered(n, 3, random);
+    const ProcessOrder order(members, 0);
+    std::size_t edges = 0;
+    for (std::size_t place = 0; place < n; ++place) {
+      const std::vector<std::size_t> children = order.children(place);
+      EXPECT_TRUE(std::is_sorted(children.begin(), children.end()));
+      for (const std::size_t child : children) {
+        EXPECT_EQ(order.parent(child), place) << "of " << child << " of " << n;
+        EXPECT_TRUE(contains(order.neighbours(place), child)) << place << " and " << child << " of " << n;
+      }
+      edges += children.size();
+    }
+    EXPECT_EQ(edges, n - 1);
+  }
+}
+
 TEST(ProcessOrder, FewAreAllConnected) {
   std::mt19937 random(1);
   const std::vector<Member> members = scattered(9, 3, random);

@@ -116,6 +116,10 @@ TEST(Messages, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(news.items[0].sequence, 1ull << 61);
   EXPECT_EQ(news.items[1].kind, MemberEventKind::kDead);
   EXPECT_EQ(news.items[1].note, death.note);
+  FinishingMessage finishing;
+  ASSERT_TRUE(decode(encode(FinishingMessage{40, true}), &finishing).ok());
+  EXPECT_EQ(finishing.sequence, 40u);
+  EXPECT_TRUE(finishing.all);
   TableSourceMessage source;
   ASSERT_TRUE(decode(encode(TableSourceMessage{sample_member(5)}), &source).ok());
   EXPECT_EQ(source.parent.rank, Rank{5});
@@ -229,6 +233,7 @@ TEST(Messages, WhatIsCutShortOrTooLongIsRefused) {
   expect_only_whole_messages_parse<SegmentMessage>(encode(SegmentMessage{4096}));
   expect_only_whole_messages_parse<MemberEventsMessage>(
       encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "x"}}}));
+  expect_only_whole_messages_parse<FinishingMessage>(encode(FinishingMessage{40, false}));
   expect_only_whole_messages_parse<TableSourceMessage>(encode(TableSourceMessage{sample_member(1)}));
   expect_only_whole_messages_parse<FailureCause>(encode(FailureCause{Code::kTimeout, Rank{0}, Rank{1}, "x"}));
   expect_only_whole_messages_parse<AskIdMessage>(encode(AskIdMessage{1, Rank{1}}));
@@ -258,6 +263,10 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(decode(encode(table), &table).ok());
   MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(3), 0, {}}}};
   EXPECT_FALSE(decode(encode(news), &news).ok());
+  for (const std::uint64_t sequence : {std::uint64_t{0}, std::uint64_t{1} << 62}) {
+    FinishingMessage finishing{sequence, true};
+    EXPECT_FALSE(decode(encode(finishing), &finishing).ok()) << sequence;
+  }
   FailureMessage failure{Code::kOk, "fine"};
   EXPECT_FALSE(decode(encode(failure), &failure).ok());
   MessageWriter huge;  // a count that promises more than is there must not be allocated
@@ -282,6 +291,7 @@ int parse_as_everything(ByteView data) {
   feed(IntroduceMessage{});
   feed(SegmentMessage{});
   feed(MemberEventsMessage{});
+  feed(FinishingMessage{});
   feed(TableSourceMessage{});
   feed(FailureCause{});
   feed(AskIdMessage{});

@@ -1,0 +1,144 @@
+// How ranks whose processes are connected to a few others each hear that others have come to Finalize.
+// Covers comm/membership/process_membership_finalize.cc.
+#include "comm/membership/finalize_tree.h"
+
+#include "comm/membership/board_exchange.h"
+#include "comm/membership/hub.h"
+#include "comm/membership/process_membership.h"
+#include "connections/few_neighbours.h"
+
+namespace tutti {
+namespace {
+
+using test::comes_true;
+using test::expect;
+using test::kPlacements;
+using test::kRanks;
+using test::placement_name;
+using test::SharedPage;
+
+constexpr std::uint64_t kFinalize = 40;  // its number among the operations of a rank
+
+class Finalize : public test::FewNeighbours {
+ protected:
+  /// A rank that can come to Finalize.
+  struct Finishing {
+    JoinResult joined;
+    const std::unique_ptr<CallBoard> board{new CallBoard()};
+
+    ~Finishing() {
+      if (joined.membership) joined.membership->set_board(nullptr);
+    }
+    void come(std::uint64_t sequence = kFinalize) const {
+      Call call;
+      call.sequence = sequence;
+      call.collective = Collective::kFinalize;
+      board->begin(call);
+      joined.membership->publish_board();
+    }
+    /// The rank hears of all others that live that they are in the operations that it expects of them.
+    Status expect_others(const std::function<std::uint64_t(int peer)>& expected) const {
+      for (Rank peer{0}; peer.value < kRanks; ++peer) {
+        const auto sequence = [&] { return joined.membership->board(peer)->state().sequence; };
+        if (peer == joined.membership->rank() || joined.membership->liveness(peer) == Liveness::kDead) continue;
+        const bool came = comes_true([&] { return sequence() == expected(peer.value); });
+        TUTTI_TRY(expect(came, fmt::format("rank {} is known to be in {}", peer.value, sequence())));
+      }
+      return {};
+    }
+    Status expect_all() const {
+      return expect_others([](int) { return kFinalize; });
+    }
+    /// Waits until so many ranks want to leave.
+    void leave(SharedPage& page, int ranks = kRanks) const {
+      page.mark(2);
+      page.wait_for_mark(2, ranks);
+      joined.membership->say_goodbye(kFinalize - 1);
+    }
+  };
+
+  static Status join_all(int rank, SharedPage& page, Finishing* made) {
+    TUTTI_TRY(join_sparse(rank, page, &made->joined));
+    made->joined.membership->set_board(made->board.get());
+    page.mark(3);
+    page.wait_for_mark(3, kRanks);
+    return {};
+  }
+};
+
+/// Nobody is told of one by one, because nobody is late before the test gives up.
+TEST_P(Finalize, ThatAllHaveComeReachesAll) {
+  run([](int rank, SharedPage& page) {
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    const auto membership = self.joined.membership->of_process();
+    self.joined.membership->hub()->loop().post([membership] { membership->let_go(false, 1'000'000); });
+    self.come();
+    TUTTI_TRY(self.expect_all());
+    self.leave(page);
+    return Status();
+  });
+}
+
+/// Whoever waits for the late one must not take others for late.
+TEST_P(Finalize, ThoseThatHaveComeAreKnownWhileOneIsLate) {
+  run([](int rank, SharedPage& page) {
+    constexpr int kLate = 5;
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    if (rank != kLate) self.come();
+    TUTTI_TRY(self.expect_others([](int peer) { return peer == kLate ? 0 : kFinalize; }));
+    page.mark(1);
+    page.wait_for_mark(1, kRanks);
+    if (rank == kLate) self.come();
+    TUTTI_TRY(self.expect_all());
+    self.leave(page);
+    return Status();
+  });
+}
+
+TEST_P(Finalize, DifferentNumbersAreKnownToAll) {
+  run([](int rank, SharedPage& page) {
+    const auto number = [](int peer) { return peer == 3 ? kFinalize + 1 : kFinalize; };
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    self.come(number(rank));
+    TUTTI_TRY(self.expect_others(number));
+    self.leave(page);
+    return Status();
+  });
+}
+
+/// Those that are not connected to it hear what it had finished, and nobody takes it for late.
+class ARankIsKilledInFinalize : public Finalize {
+ protected:
+  static void expect_that_it_had_finished(int victim) {
+    run_and_kill(victim, [victim](int rank, SharedPage& page) {
+      constexpr int kLate = 5;
+      Finishing self;
+      TUTTI_TRY(join_all(rank, page, &self));
+      if (rank != kLate) self.come();
+      page.mark(0);
+      if (rank == victim) test::await_kill();
+      page.wait_for_mark(1, 1);
+      const auto dead = [&] { return self.joined.membership->liveness(Rank{victim}) == Liveness::kDead; };
+      TUTTI_TRY(expect(comes_true(dead), "the death was not noticed"));
+      const std::uint64_t last = self.joined.membership->last_sequence(Rank{victim});
+      TUTTI_TRY(expect(last == kFinalize - 1, fmt::format("it is said to have finished {}", last)));
+      if (rank == kLate) self.come();
+      TUTTI_TRY(self.expect_all());
+      self.leave(page, kRanks - 1);
+      return Status();
+    });
+  }
+};
+
+TEST_P(ARankIsKilledInFinalize, TheRootOfTheTree) { expect_that_it_had_finished(0); }
+TEST_P(ARankIsKilledInFinalize, AParent) { expect_that_it_had_finished(8); }
+TEST_P(ARankIsKilledInFinalize, AnOrdinaryOne) { expect_that_it_had_finished(13); }
+
+INSTANTIATE_TEST_SUITE_P(Placements, Finalize, kPlacements, placement_name);
+INSTANTIATE_TEST_SUITE_P(Placements, ARankIsKilledInFinalize, kPlacements, placement_name);
+
+}  // namespace
+}  // namespace tutti
