@@ -142,8 +142,10 @@ Culprit does_not_answer(Rank rank, const CallBoard* board) {
 }
 
 Culprit has_not_called(Rank rank, const Call& mine, const CallBoard& board) {
-  return {rank, fmt::format("rank {} has not called {}: {}", rank.value, describe(mine),
-                            what_it_does(board, board.state(), "it has made no call yet"))};
+  const BoardState state = board.state();
+  return {rank, fmt::format("rank {} {} not {} {}: {}", rank.value, state.heard() ? "has" : "may",
+                            state.heard() ? "called" : "have called", describe(mine),
+                            what_it_does(board, state, "it has made no call yet"))};
 }
 
 /// The rank whose process has owed an answer for the longest time among those of which `may_be` is true.
@@ -192,12 +194,20 @@ Culprit end_of_chain(const Call& mine, Rank awaited, const PeerView& peers) {
   return {};
 }
 
-bool all_are_heard(const PeerView& peers) {
+/// If nothing was heard of some ranks, the culprit may be one of them.
+Culprit among_those_heard(Culprit culprit, const PeerView& peers) {
+  std::vector<Rank> silent;
   for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
     const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
-    if (theirs != nullptr && !theirs->state().heard()) return false;
+    if (theirs == nullptr || theirs->state().heard()) continue;
+    culprit.is_known = false;
+    if (rank != culprit.rank) silent.push_back(rank);
   }
-  return true;
+  constexpr std::size_t kNamed = 4;
+  if (!silent.empty())
+    culprit.what += "; nothing was heard of " +
+                    (silent.size() <= kNamed ? text_of(silent) : fmt::format("{} other ranks", silent.size()));
+  return culprit;
 }
 
 }  // namespace
@@ -211,8 +221,7 @@ Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers) {
   if (!end.what.empty() && (last == nullptr || last->state().heard())) return end;
   Culprit other = off_the_chain(mine, peers);
   if (other.rank != kNoRank) return other;
-  end.is_known = all_are_heard(peers);
-  if (!end.what.empty()) return end;
+  if (!end.what.empty()) return among_those_heard(end, peers);
   if (end.rank != kNoRank) {
     end.what = fmt::format("rank {} is in the call but does not move", end.rank.value);
   } else if (awaited == kNoRank) {
@@ -221,7 +230,7 @@ Culprit find_culprit(const Call& mine, Rank awaited, const PeerView& peers) {
     end.rank = awaited;
     end.what = fmt::format("rank {} waits in a circle with others", awaited.value);
   }
-  return end;
+  return among_those_heard(end, peers);
 }
 
 Culprit find_silent_peer(Rank awaited, const PeerView& peers) {
@@ -243,7 +252,7 @@ Culprit find_silent_peer(Rank awaited, const PeerView& peers) {
   }
   Culprit silent = longest_unanswered(peers, [](Rank) { return true; });
   if (silent.rank != kNoRank) return silent;
-  return {awaited, fmt::format("rank {} waits in a circle with others", awaited.value)};
+  return among_those_heard({awaited, fmt::format("rank {} waits in a circle with others", awaited.value)}, peers);
 }
 
 bool waits_in_circle(Rank awaited, const PeerView& peers) {
@@ -259,11 +268,13 @@ bool waits_in_circle(Rank awaited, const PeerView& peers) {
 
 namespace {
 
-std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers) {
+/// Those whose boards show no call of this number. `heard`: those of which something was heard only.
+std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers, bool heard) {
   std::vector<Rank> absent;
   for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
     const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
-    if (theirs != nullptr && theirs->state().sequence < mine.sequence) absent.push_back(rank);
+    if (theirs == nullptr || (heard && !theirs->state().heard())) continue;
+    if (theirs->state().sequence < mine.sequence) absent.push_back(rank);
   }
   return absent;
 }
@@ -271,17 +282,17 @@ std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers) {
 }  // namespace
 
 Culprit find_absent(const Call& mine, Rank awaited, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, false);
   return find_culprit(mine, absent.empty() ? awaited : absent.front(), peers);
 }
 
 std::string missing_ranks(const Call& mine, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, true);
   return absent.empty() ? std::string() : text_of(absent);
 }
 
 std::string others_missing(const Call& mine, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, true);
   return absent.size() < 2 ? std::string() : "; not there: " + text_of(absent);
 }
 

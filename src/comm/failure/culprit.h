@@ -56,7 +56,7 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self);
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
-  /// False if it may be another rank, of which nothing was heard here.
+  /// False if it may be another rank, of which nothing was heard here; then the text says of how many.
   bool is_known = true;
 };
 /// Whoever has not finished this operation and has not answered for longest. If all answer: follows "waits for" from
@@ -75,8 +75,8 @@ bool waits_in_circle(Rank awaited, const PeerView& peers);
 /// for. The culprit is the first rank that has not begun the call, if there is one.
 Culprit find_absent(const Call& mine, Rank awaited, const PeerView& peers);
 
-/// All ranks that have not begun `mine.sequence`: "ranks 1, 4 and 7". If they are many, it names the first 16 and says
-/// how many more there are. It is empty if all have begun it.
+/// All ranks that are known to have not begun `mine.sequence`: "ranks 1, 4 and 7". If they are many, it names the first
+/// 16 and says how many more there are. It is empty if there are none.
 std::string missing_ranks(const Call& mine, const PeerView& peers);
 /// "; not there: ranks 1, 4 and 7", to be put after the text about the culprit. It is empty if at most one rank is
 /// missing.

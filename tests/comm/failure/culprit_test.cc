@@ -67,6 +67,7 @@ TEST_F(Culprits, ARankThatDoesNotMoveIsNamed) {
 
 TEST_F(Culprits, ForAKernelTheRankThatHasNotComeIsNamedNotTheOneThatIsThere) {
   for (const int rank : {0, 1, 3}) board(rank).begin(call_number(7));
+  board(2).open();
   const Culprit culprit = find_absent(call_number(7), Rank{0}, view(4, Rank{1}));
   EXPECT_EQ(culprit.rank, Rank{2});
   EXPECT_NE(culprit.what.find("rank 2 has not called all_reduce"), std::string::npos) << culprit.what;
@@ -127,9 +128,15 @@ TEST_F(Culprits, NobodyIsKnownForSureWhileSomebodyIsUnheard) {
   const Culprit unheard = find_culprit(call_number(7), Rank{1}, view(3));
   EXPECT_EQ(unheard.rank, Rank{2});
   EXPECT_FALSE(unheard.is_known);
+  EXPECT_NE(unheard.what.find("rank 2 may not have called all_reduce"), std::string::npos) << unheard.what;
+  EXPECT_EQ(missing_ranks(call_number(7), view(3)), "") << "of rank 2 it is not known";
   board(1).post_awaited(Rank{0});  // a circle: it may wait for rank 2 as well
   board(0).post_awaited(Rank{1});
-  EXPECT_FALSE(find_culprit(call_number(7), Rank{1}, view(3)).is_known);
+  for (const Culprit& in_circle :
+       {find_culprit(call_number(7), Rank{1}, view(3, Rank{4})), find_silent_peer(Rank{1}, view(3, Rank{4}))}) {
+    EXPECT_FALSE(in_circle.is_known);
+    EXPECT_NE(in_circle.what.find("; nothing was heard of rank 2"), std::string::npos) << in_circle.what;
+  }
   board(1).post_awaited(Rank{2});
   board(2).begin(call_number(6));
   EXPECT_TRUE(find_culprit(call_number(7), Rank{1}, view(3)).is_known);
