@@ -139,6 +139,24 @@ TEST_P(TimedKills, WhileTheOthersWaitForAStreamAreNamed) {
 INSTANTIATE_TEST_SUITE_P(Over, TimedKills, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
+/// A rank's connections may close before its peers have heard that it has all that they sent.
+TEST(Leave, ManyRanksOverTcpDoNotWaitForConnectionsThatOthersHaveClosed) {
+  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
+  const ScopedSetting reconnect("TUTTI_RECONNECT", "1000");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "20");
+  static constexpr int kRanks = 48;
+  Processes processes(kRanks, [](tuttiComm_t comm, int, Shared&) {
+    for (int i = 0; i < 3; ++i) {
+      const float one = 1;
+      float sum = 0;
+      EXPECT_EQ(tuttiAllReduce(&one, &sum, 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
+      EXPECT_EQ(sum, kRanks);
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
+  });
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
+}
+
 void stop_a_rank() {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   Processes processes(3, [&](tuttiComm_t comm, int rank, Shared& shared) {

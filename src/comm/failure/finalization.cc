@@ -20,8 +20,14 @@ Status Finalization::run() {
     TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
-  // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone.
-  return wait_for_peers([this](Rank* late) { return links_.delivered(late); }, [](Rank) { return Status(); });
+  // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone. Nobody
+  // receives anything in Finalize.
+  Rank peer{0};
+  const auto all_is_received = [&](Rank* late) {
+    while (peer.value < peers_.ranks() && receives_nothing(peer)) ++peer;
+    return peer.value == peers_.ranks() || links_.delivered(late);
+  };
+  return wait_for_peers(all_is_received, [](Rank) { return Status(); });
 }
 
 // A look costs tens of microseconds, because it asks the system for what each connection has. Ranks that share a core
@@ -57,6 +63,11 @@ bool Finalization::is_done_with(Rank peer) const {
   if (peer == peers_.rank()) return true;
   const bool through = uses_peers_memory_ && peers_.liveness(peer) == Liveness::kAlive;
   return through ? peers_.boards()(peer)->state().sequence > last_ : peers_.has_finished(peer, last_);
+}
+
+bool Finalization::receives_nothing(Rank peer) const {
+  return peer == peers_.rank() || peers_.liveness(peer) != Liveness::kAlive ||
+         peers_.boards()(peer)->state().sequence > last_;
 }
 
 Status Finalization::check_peer(Rank peer) {

@@ -39,6 +39,7 @@ class Finalization {
   template <class Ready, class Check>
   Status wait_for_peers(const Ready& ready, const Check& check);
   bool is_done_with(Rank peer) const;
+  bool receives_nothing(Rank peer) const;
   Status check_peer(Rank peer);
 
   const Peers& peers_;

@@ -28,9 +28,10 @@ const CallBoard* BoardExchange::copy(Rank rank) const {
   return known != nullptr ? known : &empty;
 }
 
-std::uint64_t BoardExchange::finished(Rank rank) const {
-  const BoardState state = copy(rank)->state();
-  return state.sequence != 0 && state.state == CallState::kRunning ? state.sequence - 1 : state.sequence;
+std::uint64_t BoardExchange::finalize_of(Rank rank) const {
+  const CallBoard* const board = copy(rank);
+  const PostedCall newest = board->find(board->state().sequence);
+  return newest.known && newest.call.collective == Collective::kFinalize ? newest.call.sequence : 0;
 }
 
 CallBoard* BoardExchange::writable(Rank rank) {

@@ -37,8 +37,8 @@ class BoardExchange {
   const CallBoard* copy(Rank rank) const;
   /// For how long the rank's process has owed an answer; zero if it owes none.
   Clock::duration unanswered(Rank rank, Clock::time_point now) const;
-  /// The number of the newest operation that the rank is known to have finished; 0 if there is none. Any thread.
-  std::uint64_t finished(Rank rank) const;
+  /// The number of the rank's Finalize, if its process has sent the board that shows it; else 0. Any thread.
+  std::uint64_t finalize_of(Rank rank) const;
   /// Hands the whole board of an own rank to `send`, while nobody else can send an older state of it. Returns false if
   /// the rank has no board.
   bool publish(Rank rank, const Send& send);

@@ -173,7 +173,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   EventLoop::TimerId late_timer_ = 0;
   int ranks_per_core_ = 1;
   std::unique_ptr<FinalizeTree> tree_;  // nullptr in a mesh, and before the table has come
-  std::vector<MemberEvent> untold_;     // local ranks that have come to Finalize, which only the neighbours know
+  std::vector<Rank> untold_;            // local ranks that have come to Finalize, which only the neighbours know
   std::shared_ptr<ProcessListener> listener_;
   std::unique_ptr<BoardExchange> boards_;      // set together with the member table
   std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked

@@ -23,7 +23,7 @@ void ProcessMembership::come_to_finalize(Rank rank, std::uint64_t sequence) {
   if (!tree_->come(rank, sequence)) return;
   if (tree_->complete() != 0) tell_those_above();
   if (all_have_come()) return;
-  untold_.push_back(MemberEvent{.rank = rank, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}});
+  untold_.push_back(rank);
   // Ranks that share a core come one after the other.
   constexpr std::chrono::milliseconds kLate{250}, kTurn{8};
   if (late_timer_ != 0) return;
@@ -32,11 +32,21 @@ void ProcessMembership::come_to_finalize(Rank rank, std::uint64_t sequence) {
   });
 }
 
-/// Somebody does not come, or a process of the tree has ended.
+/// Somebody does not come, or what a process of the tree should have sent does not. So neighbours are told of, too: one
+/// of them may be stopped.
 void ProcessMembership::tell_who_has_come() {
   late_timer_ = 0;
-  for (const MemberEvent& item : untold_) member_table_->set_finishing(item.rank, item.sequence);
-  send_events(std::exchange(untold_, {}));
+  std::vector<Rank> ranks = std::exchange(untold_, {});
+  for (const auto& [process, peer] : connections_.peers())
+    ranks.insert(ranks.end(), peer->ranks().begin(), peer->ranks().end());
+  std::vector<MemberEvent> events;
+  for (const Rank rank : ranks) {
+    const std::uint64_t sequence = is_local(rank) ? boards_->own_sequence(rank) : boards_->finalize_of(rank);
+    if (sequence != 0 && member_table_->set_finishing(rank, sequence))
+      events.push_back(
+          MemberEvent{.rank = rank, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}});
+  }
+  send_events(events);
 }
 
 Status ProcessMembership::take_finishing(const PeerProcess& peer, ByteView payload) {
@@ -44,6 +54,7 @@ Status ProcessMembership::take_finishing(const PeerProcess& peer, ByteView paylo
   TUTTI_TRY(decode(payload, &message));
   if (!tree_) return fail(Code::kRemoteError, "another process tells of all ranks, though each tells of its own");
   if (message.all) {
+    if (message.sequence != tree_->complete()) return fail(Code::kRemoteError, "not all ranks have come to Finalize");
     all_come(message.sequence);
   } else if (tree_->come_below(*order().find(peer.process()), message.sequence) && tree_->complete() != 0) {
     tell_those_above();
@@ -60,8 +71,8 @@ void ProcessMembership::tell_those_above() {
 
 void ProcessMembership::all_come(std::uint64_t sequence) {
   if (!tree_->set_all(sequence)) return;
-  hub_.loop().cancel(late_timer_);
-  hub_.loop().cancel(mend_timer_);
+  hub_.loop().cancel(std::exchange(late_timer_, 0));
+  hub_.loop().cancel(std::exchange(mend_timer_, 0));
   events_.clear();
   for (Rank rank{0}; rank.value < member_table_->ranks(); ++rank) boards_->note_sequence(rank, sequence);
   connections_.send(MessageType::kFinishing, encode(FinishingMessage{sequence, true}));

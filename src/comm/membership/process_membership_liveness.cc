@@ -47,7 +47,9 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks()) {
-    const std::uint64_t last = boards_->finished(rank);  // others may not have heard of it
+    // It had finished all that came before, which others may not have heard.
+    const std::uint64_t finalize = boards_->finalize_of(rank);
+    const std::uint64_t last = finalize == 0 ? 0 : finalize - 1;
     if (member_table_->end_life(rank, Liveness::kDead, last, note))
       deaths.push_back(leave_item(rank, Liveness::kDead, last, note));
   }
@@ -94,8 +96,8 @@ bool ProcessMembership::apply(const MemberEvent& item) {
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
-/// What was new here may be new to others. Each process forwards an event once, so this ends. Once all have come to
-/// Finalize, nobody waits for an event.
+/// What was new here may be new to others. Each process forwards an event once, so this ends. Nobody needs an event
+/// once all have come to Finalize, which moves nothing.
 void ProcessMembership::forward(const std::vector<MemberEvent>& items) {
   if (order().is_mesh() || all_have_come()) return;
   events_.add(items);
