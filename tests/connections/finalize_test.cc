@@ -2,6 +2,8 @@
 // Covers comm/membership/process_membership_finalize.cc.
 #include "comm/membership/finalize_tree.h"
 
+#include <csignal>
+
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/hub.h"
 #include "comm/membership/process_membership.h"
@@ -118,6 +120,8 @@ class ARankIsKilledInFinalize : public Finalize {
       Finishing self;
       TUTTI_TRY(join_all(rank, page, &self));
       if (rank != kLate) self.come();
+      const auto said = [&] { return self.joined.membership->delivered(); };
+      TUTTI_TRY(expect(comes_true(said), "the neighbours' systems do not take the board"));
       page.mark(0);
       if (rank == victim) test::await_kill();
       page.wait_for_mark(1, 1);
@@ -137,6 +141,41 @@ TEST_P(ARankIsKilledInFinalize, TheRootOfTheTree) { expect_that_it_had_finished(
 TEST_P(ARankIsKilledInFinalize, AParent) { expect_that_it_had_finished(8); }
 TEST_P(ARankIsKilledInFinalize, AnOrdinaryOne) { expect_that_it_had_finished(13); }
 
+class TimedFinalize : public Finalize {};
+
+/// Its neighbours know, and are all that can tell the others.
+TEST_P(TimedFinalize, ThatAStoppedRankHasComeIsKnownToAll) {
+  constexpr int kLate = 5;
+  constexpr int kStopped = 13;
+  test::JoiningProcesses processes;
+  processes.start_all(kRanks, [](int rank, SharedPage& page) {
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    if (rank == kStopped) {
+      self.come();
+      const auto said = [&] { return self.joined.membership->delivered(); };
+      TUTTI_TRY(expect(comes_true(said), "the neighbours' systems do not take the board"));
+      page.mark(0);
+      ::raise(SIGSTOP);
+    }
+    page.wait_for_mark(0, 1);
+    if (rank != kLate) self.come();
+    TUTTI_TRY(self.expect_others([](int peer) { return peer == kLate ? 0 : kFinalize; }));
+    page.mark(1);
+    page.wait_for_mark(1, kRanks - 1);
+    self.joined.membership->say_goodbye(kFinalize - 1);
+    return Status();
+  });
+  processes.page().wait_for_mark(1, kRanks - 1);
+  processes.kill(kStopped);
+  processes.wait();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    if (rank == kStopped) continue;
+    EXPECT_EQ(processes.page().code(rank), Code::kOk) << "rank " << rank << ": " << processes.page().text(rank);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Placements, TimedFinalize, kPlacements, placement_name);
 INSTANTIATE_TEST_SUITE_P(Placements, Finalize, kPlacements, placement_name);
 INSTANTIATE_TEST_SUITE_P(Placements, ARankIsKilledInFinalize, kPlacements, placement_name);
 

@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(Over, TimedKills, ::testing::Values("shm", "tcp"),
 TEST(Leave, ManyRanksOverTcpDoNotWaitForConnectionsThatOthersHaveClosed) {
   const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
   const ScopedSetting reconnect("TUTTI_RECONNECT", "1000");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", "20");
+  const ScopedSetting timeout("TUTTI_TIMEOUT", "60");
   static constexpr int kRanks = 48;
   Processes processes(kRanks, [](tuttiComm_t comm, int, Shared&) {
     for (int i = 0; i < 3; ++i) {

@@ -206,7 +206,7 @@ Culprit among_those_heard(Culprit culprit, const PeerView& peers) {
   constexpr std::size_t kNamed = 4;
   if (!silent.empty())
     culprit.what += "; nothing was heard of " +
-                    (silent.size() <= kNamed ? text_of(silent) : fmt::format("{} other ranks", silent.size()));
+                    (silent.size() <= kNamed ? text_of(silent) : fmt::format("{} more ranks", silent.size()));
   return culprit;
 }
 
@@ -268,12 +268,14 @@ bool waits_in_circle(Rank awaited, const PeerView& peers) {
 
 namespace {
 
-/// Those whose boards show no call of this number. `heard`: those of which something was heard only.
-std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers, bool heard) {
+enum class Unheard { kAbsent, kUnknown };
+
+/// Those whose boards show no call of this number. `unheard`: what ranks are of which nothing was heard.
+std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers, Unheard unheard) {
   std::vector<Rank> absent;
   for (Rank rank{0}; rank.value < peers.ranks; ++rank) {
     const CallBoard* const theirs = rank == peers.self ? nullptr : peers.board(rank);
-    if (theirs == nullptr || (heard && !theirs->state().heard())) continue;
+    if (theirs == nullptr || (unheard == Unheard::kUnknown && !theirs->state().heard())) continue;
     if (theirs->state().sequence < mine.sequence) absent.push_back(rank);
   }
   return absent;
@@ -282,17 +284,17 @@ std::vector<Rank> absent_ranks(const Call& mine, const PeerView& peers, bool hea
 }  // namespace
 
 Culprit find_absent(const Call& mine, Rank awaited, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers, false);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, Unheard::kAbsent);
   return find_culprit(mine, absent.empty() ? awaited : absent.front(), peers);
 }
 
 std::string missing_ranks(const Call& mine, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers, true);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, Unheard::kUnknown);
   return absent.empty() ? std::string() : text_of(absent);
 }
 
 std::string others_missing(const Call& mine, const PeerView& peers) {
-  const std::vector<Rank> absent = absent_ranks(mine, peers, true);
+  const std::vector<Rank> absent = absent_ranks(mine, peers, Unheard::kUnknown);
   return absent.size() < 2 ? std::string() : "; not there: " + text_of(absent);
 }
 

@@ -56,7 +56,7 @@ std::string describe(const Disagreement& other, const Call& mine, Rank self);
 struct Culprit {
   Rank rank = kNoRank;
   std::string what;
-  /// False if it may be another rank, of which nothing was heard here; then the text says of how many.
+  /// False if it may be another rank, of which nothing was heard here.
   bool is_known = true;
 };
 /// Whoever has not finished this operation and has not answered for longest. If all answer: follows "waits for" from

@@ -66,8 +66,11 @@ bool Finalization::is_done_with(Rank peer) const {
 }
 
 bool Finalization::receives_nothing(Rank peer) const {
-  return peer == peers_.rank() || peers_.liveness(peer) != Liveness::kAlive ||
-         peers_.boards()(peer)->state().sequence > last_;
+  if (peer == peers_.rank() || peers_.liveness(peer) != Liveness::kAlive) return true;
+  const CallBoard* const theirs = peers_.boards()(peer);
+  if (theirs->state().sequence <= last_) return false;
+  const PostedCall next = theirs->find(last_ + 1);  // a far rank's may not be known, only that it finishes
+  return !next.known || next.call.collective == Collective::kFinalize;
 }
 
 Status Finalization::check_peer(Rank peer) {

@@ -382,7 +382,7 @@ void WaitJudge::warn_of_wait(Rank awaited, double waited) {
   const Culprit culprit = culprit_of_wait(awaited);
   if (running_.is_point_to_point())
     return log(LogLevel::kWarn, source_, "{} has waited {:.1f} s: {}", what_runs(), waited, culprit.what);
-  const char* const nobody = culprit.is_known ? "nobody, all have called it" : "nobody that is known";
+  const char* const nobody = culprit.is_known ? "nobody, all have called it" : "nobody of whom anything was heard";
   const std::string absent = missing_ranks(running_.call, view());
   log(LogLevel::kWarn, source_, "{} has waited {:.1f} s; not there: {}; {}", describe(running_.call), waited,
       absent.empty() ? nobody : absent, culprit.what);

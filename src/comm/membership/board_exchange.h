@@ -37,7 +37,7 @@ class BoardExchange {
   const CallBoard* copy(Rank rank) const;
   /// For how long the rank's process has owed an answer; zero if it owes none.
   Clock::duration unanswered(Rank rank, Clock::time_point now) const;
-  /// The number of the rank's Finalize, if its process has sent the board that shows it; else 0. Any thread.
+  /// The number of the rank's Finalize, if the copy of its board shows that; else 0. Any thread.
   std::uint64_t finalize_of(Rank rank) const;
   /// Hands the whole board of an own rank to `send`, while nobody else can send an older state of it. Returns false if
   /// the rank has no board.

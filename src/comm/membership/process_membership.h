@@ -142,6 +142,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   void forward(const std::vector<MemberEvent>& items);
   Status take_finishing(const PeerProcess& peer, ByteView payload);
   void come_to_finalize(Rank rank, std::uint64_t sequence);
+  void wait_for_late_ranks();
   void tell_those_above();
   void send_finishing(PeerProcess& peer);
   void all_come(std::uint64_t sequence);
@@ -173,7 +174,6 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   EventLoop::TimerId late_timer_ = 0;
   int ranks_per_core_ = 1;
   std::unique_ptr<FinalizeTree> tree_;  // nullptr in a mesh, and before the table has come
-  std::vector<Rank> untold_;            // local ranks that have come to Finalize, which only the neighbours know
   std::shared_ptr<ProcessListener> listener_;
   std::unique_ptr<BoardExchange> boards_;      // set together with the member table
   std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked

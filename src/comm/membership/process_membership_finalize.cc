@@ -13,35 +13,38 @@ namespace tutti {
 void ProcessMembership::publish_board(Rank of) {
   const bool known =
       boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
-  if (known && local_ranks_.size() > 1) hub_.loop().post([self = shared_from_this()] { self->boards_->copy_own(); });
-  const std::uint64_t sequence = boards_->own_sequence(of);
-  if (!order().is_mesh() && sequence != 0)
-    hub_.loop().post([self = shared_from_this(), of, sequence] { self->come_to_finalize(of, sequence); });
+  if (!known) return;  // others look at the rank's memory
+  hub_.loop().post([self = shared_from_this(), of, sequence = boards_->own_sequence(of)] {
+    self->boards_->copy_own();
+    if (self->tree_) self->come_to_finalize(of, sequence);
+  });
 }
 
 void ProcessMembership::come_to_finalize(Rank rank, std::uint64_t sequence) {
   if (!tree_->come(rank, sequence)) return;
   if (tree_->complete() != 0) tell_those_above();
-  if (all_have_come()) return;
-  untold_.push_back(rank);
-  // Ranks that share a core come one after the other.
+  if (!all_have_come() && late_timer_ == 0) wait_for_late_ranks();
+}
+
+/// Ranks that share a core come one after the other.
+void ProcessMembership::wait_for_late_ranks() {
   constexpr std::chrono::milliseconds kLate{250}, kTurn{8};
-  if (late_timer_ != 0) return;
   late_timer_ = hub_.loop().after(kLate + ranks_per_core_ * kTurn, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) self->tell_who_has_come();
+    const auto self = weak.lock();
+    if (!self) return;
+    self->tell_who_has_come();
+    self->wait_for_late_ranks();
   });
 }
 
-/// Somebody does not come, or what a process of the tree should have sent does not. So neighbours are told of, too: one
-/// of them may be stopped.
+/// Also of neighbours, because one that is stopped cannot do so itself.
 void ProcessMembership::tell_who_has_come() {
-  late_timer_ = 0;
-  std::vector<Rank> ranks = std::exchange(untold_, {});
+  std::vector<Rank> ranks = local_ranks_;
   for (const auto& [process, peer] : connections_.peers())
     ranks.insert(ranks.end(), peer->ranks().begin(), peer->ranks().end());
   std::vector<MemberEvent> events;
   for (const Rank rank : ranks) {
-    const std::uint64_t sequence = is_local(rank) ? boards_->own_sequence(rank) : boards_->finalize_of(rank);
+    const std::uint64_t sequence = boards_->finalize_of(rank);
     if (sequence != 0 && member_table_->set_finishing(rank, sequence))
       events.push_back(
           MemberEvent{.rank = rank, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}});

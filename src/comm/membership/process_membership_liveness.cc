@@ -47,7 +47,7 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
   if (!member_table_) return;
   std::vector<MemberEvent> deaths;
   for (const Rank rank : peer.ranks()) {
-    // It had finished all that came before, which others may not have heard.
+    // If it had come to Finalize, it had finished all before that. Others may not have heard of it.
     const std::uint64_t finalize = boards_->finalize_of(rank);
     const std::uint64_t last = finalize == 0 ? 0 : finalize - 1;
     if (member_table_->end_life(rank, Liveness::kDead, last, note))

@@ -25,9 +25,9 @@ class Culprits : public ::testing::Test {
             [this](Rank rank) { return unanswered_[rank.value]; }};
   }
   CallBoard& board(int rank) { return *boards_[static_cast<std::size_t>(rank)]; }
-  std::unique_ptr<CallBoard> boards_[5];
+  std::unique_ptr<CallBoard> boards_[8];
   int hidden_ = -1;
-  Clock::duration unanswered_[5] = {};
+  Clock::duration unanswered_[8] = {};
 };
 
 TEST_F(Culprits, TheEndOfTheChainIsNamed) {
@@ -120,6 +120,13 @@ TEST_F(Culprits, WhoMayTakeLongerToAnswerIsNotNamedForIt) {
   EXPECT_EQ(find_culprit(call_number(7), Rank{1}, patient).rank, Rank{1});
   patient.answer_time = 3 * kAnswerTime;
   EXPECT_EQ(find_culprit(call_number(7), Rank{1}, patient).rank, Rank{2});
+}
+
+TEST_F(Culprits, ManyRanksOfWhichNothingWasHeardAreCounted) {
+  for (const int rank : {0, 1}) board(rank).begin(call_number(7));
+  EXPECT_NE(find_culprit(call_number(7), Rank{1}, view(6)).what.find("heard of ranks 2, 3, 4 and 5"),
+            std::string::npos);
+  EXPECT_NE(find_culprit(call_number(7), Rank{1}, view(8)).what.find("heard of 6 more ranks"), std::string::npos);
 }
 
 TEST_F(Culprits, NobodyIsKnownForSureWhileSomebodyIsUnheard) {
