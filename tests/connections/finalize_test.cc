@@ -1,5 +1,5 @@
 // How ranks whose processes are connected to a few others each hear that others have come to Finalize.
-// Covers comm/membership/process_membership_finalize.cc.
+// Covers comm/membership/finalize_exchange.cc.
 #include "comm/membership/finalize_tree.h"
 
 #include <csignal>
@@ -68,7 +68,7 @@ class Finalize : public test::FewNeighbours {
   }
 };
 
-/// Nobody is told of one by one, because nobody is late before the test gives up.
+/// The tree alone carries it, because ranks would be named one by one only after the test's patience.
 TEST_P(Finalize, ThatAllHaveComeReachesAll) {
   run([](int rank, SharedPage& page) {
     Finishing self;
@@ -82,7 +82,7 @@ TEST_P(Finalize, ThatAllHaveComeReachesAll) {
   });
 }
 
-/// Whoever waits for the late one must not take others for late.
+/// A rank that waits for the late one must know that the others have come, so that it does not name them.
 TEST_P(Finalize, ThoseThatHaveComeAreKnownWhileOneIsLate) {
   run([](int rank, SharedPage& page) {
     constexpr int kLate = 5;

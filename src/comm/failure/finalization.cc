@@ -20,8 +20,8 @@ Status Finalization::run() {
     TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
-  // What was sent may still be in this host's memory, and a peer that receives it later finds this rank gone. Nobody
-  // receives anything in Finalize.
+  // What was sent may still be in this host's memory, and is lost to a peer that receives it after this rank has left.
+  // A peer that has come to Finalize receives nothing more.
   Rank peer{0};
   const auto all_is_received = [&](Rank* late) {
     while (peer.value < peers_.ranks() && receives_nothing(peer)) ++peer;

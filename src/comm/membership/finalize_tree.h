@@ -16,7 +16,7 @@
 
 namespace tutti {
 
-/// What one process knows. Loop thread only.
+/// Counts for one process. All functions are called in the loop's thread.
 class FinalizeTree {
  public:
   /// `self` is the place of this process.

@@ -79,7 +79,7 @@ void ProcessMembership::close() {
   const auto self = shared_from_this();
   listener_.reset();
   hub_.loop().cancel(mend_timer_);
-  hub_.loop().cancel(late_timer_);
+  if (finalize_) finalize_->close();
   events_.flush();
   connector_->close();
   connections_.close();
@@ -96,7 +96,11 @@ void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> o
   boards_ = std::make_unique<BoardExchange>(members->ranks());
   connections_.open(members, std::move(order), self);
   member_table_ = std::move(members);
-  if (!this->order().is_mesh()) tree_ = std::make_unique<FinalizeTree>(this->order(), self);
+  if (!this->order().is_mesh())
+    finalize_ = std::make_unique<FinalizeExchange>(
+        hub_.loop(), connections_, *boards_, *member_table_,
+        FinalizeExchange::Callbacks{[this](const std::vector<MemberEvent>& events) { send_events(events); },
+                                    [this] { on_all_in_finalize(); }});
   connector_->open(member_table_, local_ranks_, connections_.terms().reconnect_seconds, tls());
 }
 
@@ -182,7 +186,9 @@ Status ProcessMembership::on_message(PeerProcess& peer, MessageType type, ByteVi
     case MessageType::kMemberEvents:
       return take_events(peer, payload);
     case MessageType::kFinishing:
-      return take_finishing(peer, payload);
+      if (!finalize_)
+        return fail(Code::kRemoteError, "another process tells of all ranks, though each tells of its own");
+      return finalize_->take(peer, payload);
     case MessageType::kCause:
       return take_cause(peer, payload);
     case MessageType::kAskBoard:

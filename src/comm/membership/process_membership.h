@@ -17,7 +17,7 @@
 #include "comm/membership/board_exchange.h"
 #include "comm/membership/control_connections.h"
 #include "comm/membership/data_connector.h"
-#include "comm/membership/finalize_tree.h"
+#include "comm/membership/finalize_exchange.h"
 #include "comm/membership/member_event_batch.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/membership_linker.h"
@@ -78,7 +78,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
     let_go_ = true;
     tcp_ = tcp_ || apart;
     events_.set_pace(ranks_per_core);
-    ranks_per_core_ = ranks_per_core;
+    if (finalize_) finalize_->set_pace(ranks_per_core);
   }
   bool single_process() const { return order().size() == 1; }
   /// Called once, before there is a table.
@@ -140,14 +140,8 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   Status take_events(const PeerProcess& peer, ByteView payload);
   bool apply(const MemberEvent& item);
   void forward(const std::vector<MemberEvent>& items);
-  Status take_finishing(const PeerProcess& peer, ByteView payload);
-  void come_to_finalize(Rank rank, std::uint64_t sequence);
-  void wait_for_late_ranks();
-  void tell_those_above();
-  void send_finishing(PeerProcess& peer);
-  void all_come(std::uint64_t sequence);
-  void tell_who_has_come();
-  bool all_have_come() const { return tree_ && tree_->all() != 0; }
+  void on_all_in_finalize();
+  bool all_have_come() const { return finalize_ && finalize_->all_have_come(); }
   void send_state(PeerProcess& peer);
   void send_cause(Connection& connection) const;
   void send_events(const std::vector<MemberEvent>& items);
@@ -171,12 +165,10 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   bool maps_host_ = false;
   std::vector<std::shared_ptr<Segment>> segments_;
   EventLoop::TimerId mend_timer_ = 0;
-  EventLoop::TimerId late_timer_ = 0;
-  int ranks_per_core_ = 1;
-  std::unique_ptr<FinalizeTree> tree_;  // nullptr in a mesh, and before the table has come
   std::shared_ptr<ProcessListener> listener_;
-  std::unique_ptr<BoardExchange> boards_;      // set together with the member table
-  std::shared_ptr<MemberTable> member_table_;  // set before any other thread can see the process as linked
+  std::unique_ptr<BoardExchange> boards_;       // set together with the member table
+  std::unique_ptr<FinalizeExchange> finalize_;  // nullptr in a mesh, where each board reaches all
+  std::shared_ptr<MemberTable> member_table_;   // set before any other thread can see the process as linked
 };
 
 }  // namespace tutti

@@ -1,6 +1,7 @@
 // What the processes of a communicator send each other once they are linked: ends of ranks, causes, boards.
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "comm/membership/hub.h"
 #include "comm/membership/process_membership.h"
@@ -96,8 +97,8 @@ bool ProcessMembership::apply(const MemberEvent& item) {
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
-/// What was new here may be new to others. Each process forwards an event once, so this ends. Nobody needs an event
-/// once all have come to Finalize, which moves nothing.
+/// Passes on events that are new here, because they may be new to others. Each process does so once, so this ends. Once
+/// all ranks have come to Finalize, no rank waits for an event.
 void ProcessMembership::forward(const std::vector<MemberEvent>& items) {
   if (order().is_mesh() || all_have_come()) return;
   events_.add(items);
@@ -140,7 +141,7 @@ void ProcessMembership::send_state(PeerProcess& peer) {
   std::vector<MemberEvent> events = member_table_->life_events();
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
-  if (tree_) send_finishing(peer);
+  if (finalize_) finalize_->send_state(peer);
   connector_->ask_again(peer.process());
 }
 
@@ -241,6 +242,22 @@ void ProcessMembership::ask_boards(const std::vector<Rank>& of, int dials) {
     if (peer && peer->connection() && boards_->may_ask(peer->ranks(), Clock::now()))
       peer->send(MessageType::kAskBoard, {});
   }
+}
+
+void ProcessMembership::publish_board(Rank of) {
+  const bool known =
+      boards_->publish(of, [this](ByteView message) { connections_.send(MessageType::kBoard, message); });
+  if (!known) return;  // others look at the rank's memory
+  hub_.loop().post([self = shared_from_this(), of, sequence = boards_->own_sequence(of)] {
+    self->boards_->copy_own();
+    if (self->finalize_) self->finalize_->come(of, sequence);
+  });
+}
+
+void ProcessMembership::on_all_in_finalize() {
+  hub_.loop().cancel(std::exchange(mend_timer_, 0));
+  events_.clear();
+  member_table_->notify();
 }
 
 void ProcessMembership::say_all_goodbyes() {
