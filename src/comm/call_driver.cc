@@ -42,7 +42,7 @@ bool CallDriver::serve_unused_links() {
   if (failures_.failed()) return true;  // nothing may be read into or written from the caller's memory any more
   Rank late;
   host_.links().make_progress();
-  return host_.links().delivered(&late);
+  return host_.links().delivered(&late, {});
 }
 
 std::size_t CallDriver::memory_bytes() {

@@ -142,7 +142,7 @@ Status Communicator::finalize() {
                                      oversubscription_.ranks_per_core())
                             .run();
   executor_->links().board().end(last + 1);
-  membership().say_goodbye(last);
+  membership().say_goodbye(last, status.ok());
   // Peers that have not heard the goodbye after this time take the rank for dead, if they cannot reach it.
   constexpr double kGoodbyeSeconds = 2;
   (void)wait_until([this] { return membership().delivered(); }, Deadline::in(kGoodbyeSeconds),

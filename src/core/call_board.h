@@ -27,6 +27,10 @@ struct BoardState {
 
   /// False: the rank has not begun to use its board, or this is a copy of a board that nothing is known of.
   bool heard() const { return sequence != 0 || state != CallState::kIdle; }
+  /// Whether the call with this number has ended without an error.
+  bool has_finished(std::uint64_t call) const {
+    return sequence > call || (sequence == call && state != CallState::kRunning);
+  }
   bool active() const { return state == CallState::kRunning || state == CallState::kPointToPoint; }
 };
 

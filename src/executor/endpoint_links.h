@@ -19,8 +19,8 @@ class EndpointLinks final : public RankLinks {
   void make_progress() override {
     if constexpr (kNetwork) endpoint_.make_progress();
   }
-  bool delivered([[maybe_unused]] Rank* late) override {
-    if constexpr (kNetwork) return endpoint_.delivered(late);
+  bool delivered([[maybe_unused]] Rank* late, [[maybe_unused]] const Receives& receives) override {
+    if constexpr (kNetwork) return endpoint_.delivered(late, receives);
     return true;
   }
   bool hears([[maybe_unused]] Rank peer) override {

@@ -22,6 +22,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "core/call_board.h"
 #include "core/fingerprint.h"
@@ -55,6 +56,9 @@ enum class ReferenceState : std::uint8_t {
   kAgain,       ///< no credit now
   kNotOffered,  ///< these readers cannot read it, or not yet: send a copy
 };
+
+/// Whether a rank may still receive what was sent to it.
+using Receives = std::function<bool(Rank reader)>;
 
 struct Capabilities {
   Bytes max_message;      ///< the largest message, on which the ranks agreed when they joined
@@ -105,7 +109,7 @@ concept Endpoint = requires(E e, const E c, Route route, const std::byte* data, 
 /// Somebody has to move bytes for them.
 template <class E>
 concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, Bytes bytes, Fingerprint fingerprint,
-                                                  std::byte* landing, Rank peer, Rank* late) {
+                                                  std::byte* landing, Rank peer, Rank* late, const Receives& receives) {
   /// Works like recv_peek without a landing, but a message that has not begun to arrive may be put into `landing`
   /// (unless that is nullptr) instead of into memory of the endpoint's, and is then found there. Each call for one
   /// message names the same landing.
@@ -119,8 +123,9 @@ concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, B
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.make_progress() } -> std::same_as<void>;
   /// Whether all that was sent is in the hands of the readers or of their operating systems, so that this end may
-  /// close; if not, `late` becomes one of the readers that lack something. Each call goes on delivering.
-  { e.delivered(late) } -> std::same_as<bool>;
+  /// close; if not, `late` becomes one of the readers that lack something. It asks only about those that may still
+  /// receive, as `receives` says of them; about all if that is empty. Each call goes on delivering.
+  { e.delivered(late, receives) } -> std::same_as<bool>;
   /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what has
   /// arrived.
   { e.hears(peer) } -> std::same_as<bool>;

@@ -111,6 +111,66 @@ TEST_P(Finalize, DifferentNumbersAreKnownToAll) {
   });
 }
 
+/// Whoever leaves knows that all have finished the last operation. So they can leave, too, though one has not come.
+TEST_P(Finalize, OneThatLeavesSaysThatAllHaveFinished) {
+  run([](int rank, SharedPage& page) {
+    constexpr int kLate = 5;
+    constexpr int kFirst = 12;
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    self.board->end(kFinalize - 1);
+    page.mark(1);
+    page.wait_for_mark(1, kRanks);
+    if (rank != kLate) self.come();
+    if (rank == kFirst) self.joined.membership->say_goodbye(kFinalize - 1, true);
+    const auto known = [&] { return self.joined.membership->finished_by_all() == kFinalize - 1; };
+    TUTTI_TRY(expect(comes_true(known), "it is not known that all have finished"));
+    self.leave(page);
+    return Status();
+  });
+}
+
+/// A goodbye with an error says it of one rank only.
+TEST_P(Finalize, OneThatLeavesWithAnErrorDoesNot) {
+  run([](int rank, SharedPage& page) {
+    constexpr int kFirst = 12;
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    self.board->end(kFinalize - 1);
+    page.mark(1);
+    page.wait_for_mark(1, kRanks);
+    if (rank == kFirst) self.joined.membership->say_goodbye(kFinalize - 1);
+    const auto left = [&] { return self.joined.membership->liveness(Rank{kFirst}) == Liveness::kLeft; };
+    TUTTI_TRY(expect(comes_true(left), "the goodbye has not come"));
+    TUTTI_TRY(expect(self.joined.membership->finished_by_all() == 0, "it is said of all"));
+    self.leave(page);
+    return Status();
+  });
+}
+
+/// Ranks leave because of it, so a process that says it too early is not believed.
+TEST_P(Finalize, ThatAllHaveFinishedIsNotBelievedByOneThatHasNot) {
+  run([](int rank, SharedPage& page) {
+    constexpr int kLiar = 12;
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    Call running;
+    running.sequence = kFinalize - 1;
+    self.board->begin(running);
+    page.mark(1);
+    page.wait_for_mark(1, kRanks);
+    if (rank == kLiar) self.joined.membership->say_goodbye(kFinalize - 1, true);
+    const auto left = [&] { return self.joined.membership->liveness(Rank{kLiar}) == Liveness::kLeft; };
+    TUTTI_TRY(expect(comes_true(left), "the goodbye has not come"));
+    const std::uint64_t known = self.joined.membership->finished_by_all();
+    TUTTI_TRY(expect(rank == kLiar || known == 0, "an own rank has not finished"));
+    page.mark(2);
+    page.wait_for_mark(2, kRanks);
+    self.joined.membership->say_goodbye(0);
+    return Status();
+  });
+}
+
 /// Those that are not connected to it hear what it had finished, and nobody takes it for late.
 class ARankIsKilledInFinalize : public Finalize {
  protected:

@@ -147,7 +147,7 @@ class Scene {
       case 1:
         return membership_->post_cause(Rank{self_}, FailureCause{Code::kTimeout, Rank{self_}, Rank{other}, "late"});
       case 2:
-        return membership_->say_goodbye(Rank{self_}, what);
+        return membership_->say_goodbye(Rank{self_}, what, what >= 0x80);
       case 3:
         return membership_->abandon(Rank{self_}, Status());
       case 4:

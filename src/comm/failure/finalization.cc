@@ -22,10 +22,8 @@ Status Finalization::run() {
   }
   // What was sent may still be in this host's memory, and is lost to a peer that receives it after this rank has left.
   // A peer that has come to Finalize receives nothing more.
-  Rank peer{0};
-  const auto all_is_received = [&](Rank* late) {
-    while (peer.value < peers_.ranks() && receives_nothing(peer)) ++peer;
-    return peer.value == peers_.ranks() || links_.delivered(late);
+  const auto all_is_received = [this](Rank* late) {
+    return links_.delivered(late, [this](Rank reader) { return !receives_nothing(reader); });
   };
   return wait_for_peers(all_is_received, [](Rank) { return Status(); });
 }

@@ -54,9 +54,9 @@ class Peers {
   }
   /// Whether the rank is known to have finished the call with this number.
   bool has_finished(Rank peer, std::uint64_t sequence) const {
-    if (is_far(peer) && membership_.last_sequence(peer) >= sequence) return true;
-    const BoardState state = boards()(peer)->state();
-    return state.sequence > sequence || (state.sequence == sequence && state.state != CallState::kRunning);
+    if (is_far(peer) && std::max(membership_.last_sequence(peer), membership_.finished_by_all()) >= sequence)
+      return true;
+    return boards()(peer)->state().has_finished(sequence);
   }
   /// Between two questions of this rank to all that its process is connected to, and between two that make connections.
   /// A process of many is connected to twenty others or so. By estimate it takes a millisecond of a core to ask them,

@@ -52,6 +52,12 @@ bool BoardExchange::publish(Rank rank, const Send& send) {
   return true;
 }
 
+bool BoardExchange::own_have_finished(std::uint64_t sequence) {
+  const MutexLock lock(own_mutex_);
+  return std::all_of(own_.begin(), own_.end(),
+                     [sequence](const auto& own) { return own.second->state().has_finished(sequence); });
+}
+
 std::uint64_t BoardExchange::own_sequence(Rank rank) {
   const MutexLock lock(own_mutex_);
   const auto found = own_.find(rank);

@@ -43,6 +43,8 @@ class BoardExchange {
   /// the rank has no board.
   bool publish(Rank rank, const Send& send);
 
+  /// Whether the own boards that are known show that their ranks have finished this call.
+  bool own_have_finished(std::uint64_t sequence);
   /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
   std::uint64_t own_sequence(Rank rank);
 

@@ -1,5 +1,6 @@
 #include "comm/membership/member_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti {
@@ -49,6 +50,16 @@ std::uint64_t MemberTable::last_sequence(Rank rank) const {
   return last_sequences_[index(rank)];
 }
 
+std::uint64_t MemberTable::finished_by_all() const {
+  const MutexLock lock(mutex_);
+  return finished_by_all_;
+}
+
+void MemberTable::set_finished_by_all(std::uint64_t sequence) {
+  const MutexLock lock(mutex_);
+  finished_by_all_ = std::max(finished_by_all_, sequence);
+}
+
 FailureCause MemberTable::cause() const {
   const MutexLock lock(mutex_);
   return cause_;
@@ -94,10 +105,12 @@ std::vector<MemberEvent> MemberTable::life_events() const {
     if (finishing_[index(rank)] != 0) items.push_back({rank, MemberEventKind::kFinishing, finishing_[index(rank)], {}});
   for (Rank rank{0}; rank.value < ranks(); ++rank) {
     if (lives_[index(rank)] == Liveness::kAlive) continue;
-    const bool left = lives_[index(rank)] == Liveness::kLeft;
+    const std::uint64_t last = last_sequences_[index(rank)];
     const auto note = notes_.find(rank);
-    items.push_back({rank, left ? MemberEventKind::kLeft : MemberEventKind::kDead, last_sequences_[index(rank)],
-                     note == notes_.end() ? std::string() : note->second});
+    MemberEventKind kind = MemberEventKind::kDead;
+    if (lives_[index(rank)] == Liveness::kLeft)
+      kind = last != 0 && last <= finished_by_all_ ? MemberEventKind::kFinalized : MemberEventKind::kLeft;
+    items.push_back({rank, kind, last, note == notes_.end() ? std::string() : note->second});
   }
   return items;
 }

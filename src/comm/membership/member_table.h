@@ -46,6 +46,8 @@ class MemberTable {
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
+  /// The number of an operation that all ranks have finished, the newest one of which that was said; 0 if none was.
+  std::uint64_t finished_by_all() const;
   /// Whether the rank counts as dead because some process could not reach its host for the reconnect time; else it is
   /// known that its process has ended.
   bool was_unreachable(Rank rank) const;
@@ -61,6 +63,7 @@ class MemberTable {
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. Returns false if that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
+  void set_finished_by_all(std::uint64_t sequence);
   /// The events of all ranks that are known to be finishing or to have ended.
   std::vector<MemberEvent> life_events() const;
   /// Sets the cause. Only the first one counts; it returns false if there was one before.
@@ -85,6 +88,7 @@ class MemberTable {
   std::vector<std::uint64_t> last_sequences_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> finishing_ TUTTI_GUARDED_BY(mutex_);  // 0: it is not known to be finishing
   std::map<Rank, std::string> notes_ TUTTI_GUARDED_BY(mutex_);     // of ranks that could not be reached
+  std::uint64_t finished_by_all_ TUTTI_GUARDED_BY(mutex_) = 0;
   FailureCause cause_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<ListenerSlot>> listeners_ TUTTI_GUARDED_BY(mutex_);
 };

@@ -57,6 +57,8 @@ std::uint64_t Membership::last_sequence(Rank rank) const { return member_table_-
 
 std::string Membership::describe(Rank rank) const { return member_table_->describe(rank); }
 
+std::uint64_t Membership::finished_by_all() const { return member_table_->finished_by_all(); }
+
 const std::string& Membership::device(Rank rank) const {
   static const auto* const none = new std::string;  // never freed, as MemberHost::unknown()
   const std::shared_ptr<const std::string>& device = member_table_->member(rank).device;
@@ -88,8 +90,8 @@ void Membership::post_cause(const FailureCause& cause) {
   }
 }
 
-void Membership::say_goodbye(std::uint64_t last_sequence) {
-  if (!hub_forked()) process_membership_->say_goodbye(rank_, last_sequence);
+void Membership::say_goodbye(std::uint64_t last_sequence, bool finished_by_all) {
+  if (!hub_forked()) process_membership_->say_goodbye(rank_, last_sequence, finished_by_all);
 }
 
 bool Membership::delivered() const { return hub_forked() || process_membership_->delivered(); }

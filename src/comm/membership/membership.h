@@ -53,6 +53,8 @@ class Membership {
   bool was_unreachable(Rank rank) const;
   /// The sequence number in the rank's goodbye; 0 while it is alive.
   std::uint64_t last_sequence(Rank rank) const;
+  /// The number of an operation that all ranks have finished, the newest one of which that was said; 0 if none was.
+  std::uint64_t finished_by_all() const;
   /// The rank's device, as in JoinRequest; empty if it uses none.
   const std::string& device(Rank rank) const;
   /// "process 4711 on host x", for texts.
@@ -68,7 +70,8 @@ class Membership {
   /// The rank gives its membership up: for all others it is dead, but not for its own calls.
   void abandon();
   /// Tells all other ranks that this one leaves after its operation number `last_sequence`. Later calls do nothing.
-  void say_goodbye(std::uint64_t last_sequence);
+  /// `finished_by_all`: all ranks have finished that operation, as they have if Finalize ended without an error.
+  void say_goodbye(std::uint64_t last_sequence, bool finished_by_all = false);
   /// Whether the systems of all connected processes have all that this one has sent them. Until then its goodbye may be
   /// lost if it closes its connections: whatever a peer sends is answered with a reset, and what is not acknowledged is
   /// not sent again. Does not block.

@@ -123,7 +123,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   void post_cause_here(const FailureCause& cause) {
     if (member_table_->set_cause(cause)) member_table_->notify();
   }
-  void say_goodbye(Rank from, std::uint64_t last_sequence);
+  void say_goodbye(Rank from, std::uint64_t last_sequence, bool finished_by_all);
   bool delivered() { return connections_.delivered(); }
   /// The rank gives up its membership without a goodbye. If `why` is an error, its text is sent to the others.
   void abandon(Rank from, const Status& why);

@@ -15,9 +15,13 @@ constexpr std::chrono::milliseconds kMendPause{250};
 /// The time from an attempt that failed to the next candidate.
 constexpr std::chrono::milliseconds kNextPause{10};
 
-MemberEvent leave_item(Rank rank, Liveness liveness, std::uint64_t sequence, const std::string& note = {}) {
-  const MemberEventKind kind = liveness == Liveness::kLeft ? MemberEventKind::kLeft : MemberEventKind::kDead;
-  return MemberEvent{.rank = rank, .kind = kind, .sequence = sequence, .note = note};
+MemberEvent death_of(Rank rank, std::uint64_t sequence, const std::string& note = {}) {
+  return MemberEvent{.rank = rank, .kind = MemberEventKind::kDead, .sequence = sequence, .note = note};
+}
+
+MemberEvent goodbye_of(Rank rank, std::uint64_t sequence, bool finished_by_all) {
+  const MemberEventKind kind = finished_by_all ? MemberEventKind::kFinalized : MemberEventKind::kLeft;
+  return MemberEvent{.rank = rank, .kind = kind, .sequence = sequence, .note = {}};
 }
 
 template <class Send>
@@ -51,8 +55,7 @@ void ProcessMembership::on_death(PeerProcess& peer, const std::string& note) {
     // If it had come to Finalize, it had finished all before that. Others may not have heard of it.
     const std::uint64_t finalize = boards_->finalize_of(rank);
     const std::uint64_t last = finalize == 0 ? 0 : finalize - 1;
-    if (member_table_->end_life(rank, Liveness::kDead, last, note))
-      deaths.push_back(leave_item(rank, Liveness::kDead, last, note));
+    if (member_table_->end_life(rank, Liveness::kDead, last, note)) deaths.push_back(death_of(rank, last, note));
   }
   if (deaths.empty()) return;
   forward(deaths);
@@ -71,6 +74,9 @@ Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload)
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
     const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
     if (!known || (order().is_mesh() && !own)) return fail(Code::kRemoteError, "the event of another process's rank");
+    // Whoever leaves without an error knows it of all. So all leave together, and who comes later knows it already.
+    const bool of_all = item.kind == MemberEventKind::kFinalized && !order().is_mesh();
+    if (of_all && boards_->own_have_finished(item.sequence)) member_table_->set_finished_by_all(item.sequence);
     if (apply(item)) events.push_back(item);
   }
   if (events.empty()) return {};
@@ -93,7 +99,7 @@ bool ProcessMembership::apply(const MemberEvent& item) {
     return member_table_->set_cause(
         FailureCause{.code = Code::kRemoteError, .from = item.rank, .culprit = item.rank, .text = text});
   }
-  const Liveness liveness = item.kind == MemberEventKind::kLeft ? Liveness::kLeft : Liveness::kDead;
+  const Liveness liveness = item.kind == MemberEventKind::kDead ? Liveness::kDead : Liveness::kLeft;
   return member_table_->end_life(item.rank, liveness, item.sequence, item.note);
 }
 
@@ -149,7 +155,7 @@ void ProcessMembership::send_state(PeerProcess& peer) {
 void ProcessMembership::on_late_return(Connection& connection) {
   send_cause(connection);
   std::vector<MemberEvent> deaths;
-  for (const Rank rank : local_ranks_) deaths.push_back(leave_item(rank, Liveness::kDead, 0));
+  for (const Rank rank : local_ranks_) deaths.push_back(death_of(rank, 0));
   send_in_messages(deaths, [&connection](ByteView message) { connection.send(MessageType::kMemberEvents, message); });
 }
 
@@ -192,9 +198,10 @@ void ProcessMembership::fail_all(const Status& why) {
                                  .text = fmt::format("rank {} ({}): {}", first.value, who, why.text())});
 }
 
-void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence) {
+void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence, bool finished_by_all) {
   if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
-  send_events({leave_item(from, Liveness::kLeft, last_sequence)});
+  if (finished_by_all) member_table_->set_finished_by_all(last_sequence);
+  send_events({goodbye_of(from, last_sequence, finished_by_all)});
   member_table_->notify();
   wake_listener();
 }
@@ -224,7 +231,7 @@ void ProcessMembership::abandon(Rank from, const Status& why) {
                          .text = fmt::format("rank {} ({}) gave the communicator up{}", from.value, who, reason)};
   }
   post_cause(from, cause);
-  send_events({leave_item(from, Liveness::kDead, 0)});  // a second try may send it twice, which does no harm
+  send_events({death_of(from, 0)});  // a second try may send it twice, which does no harm
   if (member_table_->end_life(from, Liveness::kDead, 0)) member_table_->notify();
   wake_listener();
 }
@@ -264,7 +271,7 @@ void ProcessMembership::say_all_goodbyes() {
   if (!member_table_) return;
   std::vector<MemberEvent> goodbyes;
   for (const Rank rank : present_ranks_)
-    if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(leave_item(rank, Liveness::kLeft, 0));
+    if (member_table_->liveness(rank) == Liveness::kAlive) goodbyes.push_back(goodbye_of(rank, 0, false));
   send_events(goodbyes);
 }
 

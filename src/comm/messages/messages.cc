@@ -195,7 +195,7 @@ const char* fields(FieldReader& io, MemberEventsMessage& m) {
   io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](MemberEvent& alike) {
     io(alike.kind, alike.sequence);
     io.line(alike.note, kMaxNote);
-    io.check(alike.kind <= MemberEventKind::kDead && alike.sequence < kMostOperations);
+    io.check(alike.kind <= MemberEventKind::kFinalized && alike.sequence < kMostOperations);
     std::vector<Rank> list;
     io.list(list, MemberEventsMessage::kMaxItems - m.items.size(), 4, [&](Rank& rank) { io(rank); });
     io.check(!list.empty());

@@ -49,7 +49,7 @@ class MixedEndpoint {
   }
   std::uint64_t bytes_moved() const { return far_->bytes_moved(); }
   void make_progress() { far_->make_progress(); }
-  bool delivered(Rank* late) { return far_->delivered(late); }
+  bool delivered(Rank* late, const Receives& receives) { return far_->delivered(late, receives); }
   bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }
 

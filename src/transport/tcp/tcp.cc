@@ -201,11 +201,11 @@ void TcpEndpoint::make_progress() {
   }
 }
 
-bool TcpEndpoint::delivered(Rank* late) {
+bool TcpEndpoint::delivered(Rank* late, const Receives& receives) {
   look_around();
   *late = kNoRank;
   for (TcpLink* one : made_)
-    if (!one->delivered() && *late == kNoRank) *late = one->peer();
+    if ((!receives || receives(one->peer())) && !one->delivered() && *late == kNoRank) *late = one->peer();
   return *late == kNoRank;
 }
 

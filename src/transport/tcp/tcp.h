@@ -58,7 +58,7 @@ class TcpEndpoint {
   /// something and did not find it. Costs two loads if there is nothing to do.
   void look_around();
   void make_progress();
-  bool delivered(Rank* late);
+  bool delivered(Rank* late, const Receives& receives = {});
   bool hears(Rank peer);
 
   void announce_sleep(Rank) {}

@@ -192,6 +192,28 @@ TEST(Messages, OfManyWhoLeftAMessageHasTheRanks) {
   EXPECT_LT(encode(MemberEventsMessage{events}).size(), 200u * 4 + 100);
 }
 
+// A process that is connected to later hears it as those that heard the goodbye.
+TEST(Messages, OfAGoodbyeItIsKeptWhetherAllHadFinished) {
+  TableMessage table;
+  for (std::int32_t rank = 0; rank < 4; ++rank) table.members.push_back(sample_member(rank));
+  MemberTable members(std::move(table));
+  members.set_finished_by_all(7);
+  members.set_finished_by_all(5);
+  EXPECT_EQ(members.finished_by_all(), 7u);
+  EXPECT_TRUE(members.end_life(Rank{0}, Liveness::kLeft, 7));
+  EXPECT_TRUE(members.end_life(Rank{1}, Liveness::kLeft, 8));
+  EXPECT_TRUE(members.end_life(Rank{2}, Liveness::kLeft, 0));
+  EXPECT_TRUE(members.end_life(Rank{3}, Liveness::kDead, 7));
+  std::vector<MemberEventKind> kinds;
+  for (const MemberEvent& event : members.life_events()) kinds.push_back(event.kind);
+  EXPECT_EQ(kinds, (std::vector{MemberEventKind::kFinalized, MemberEventKind::kLeft, MemberEventKind::kLeft,
+                                MemberEventKind::kDead}));
+  MemberEventsMessage heard;
+  ASSERT_TRUE(decode(encode(MemberEventsMessage{members.life_events()}), &heard).ok());
+  EXPECT_EQ(heard.items.at(0).kind, MemberEventKind::kFinalized);
+  EXPECT_EQ(heard.items.at(0).sequence, 7u);
+}
+
 // A line that is forged, or that speaks to the terminal, would be the reader's own in its log.
 TEST(Messages, TextsOfOthersHaveNoControlCharacters) {
   FailureCause cause;
@@ -261,7 +283,7 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   table = sample_table();
   table.members[1].segment_bytes = ~0ull;  // sums of them must not overflow
   EXPECT_FALSE(decode(encode(table), &table).ok());
-  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(3), 0, {}}}};
+  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(4), 0, {}}}};
   EXPECT_FALSE(decode(encode(news), &news).ok());
   for (const std::uint64_t sequence : {std::uint64_t{0}, std::uint64_t{1} << 62}) {
     FinishingMessage finishing{sequence, true};
