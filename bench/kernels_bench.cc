@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "kernels/copy.h"
@@ -17,10 +18,11 @@ namespace {
 
 using Memory = std::unique_ptr<unsigned char, decltype(&std::free)>;
 
-/// Touched memory, aligned to 64 bytes, of numbers that are small in every type.
+/// Touched memory, aligned to a page, of numbers that are small in every type.
 Memory allocate(std::size_t bytes) {
-  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(64, round_up(bytes, 64)));
-  std::memset(memory, 1, round_up(bytes, 64));
+  constexpr std::size_t kPage = 4096;
+  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(kPage, round_up(bytes, kPage)));
+  std::memset(memory, 1, round_up(bytes, kPage));
   return {memory, &std::free};
 }
 
@@ -137,21 +139,23 @@ void add_maps() {
 
 enum class Copier { kMemcpy, kString, kCopy, kStream, kTwice };
 
-void run_copy(benchmark::State& state, Copier copier) {
+/// The destination's place in its page is `after` bytes after the source's.
+void run_copy(benchmark::State& state, Copier copier, std::size_t after) {
   const Bytes bytes{static_cast<std::size_t>(state.range(0))};
   const Memory source = allocate(bytes.value);
-  const Memory destination = allocate(bytes.value);
+  const Memory copied = allocate(bytes.value + after);
+  unsigned char* const destination = copied.get() + after;
   const Memory second = allocate(bytes.value);
   for (auto unused : state) {
     (void)unused;
     if (copier == Copier::kMemcpy) {
-      std::memcpy(destination.get(), source.get(), bytes.value);
+      std::memcpy(destination, source.get(), bytes.value);
     } else if (copier == Copier::kString) {
-      copy_by_string(destination.get(), source.get(), bytes.value);
+      copy_by_string(destination, source.get(), bytes.value);
     } else if (copier == Copier::kTwice) {
-      copy_bytes_twice(destination.get(), second.get(), source.get(), bytes, false);
+      copy_bytes_twice(destination, second.get(), source.get(), bytes, false);
     } else {
-      copy_bytes(destination.get(), source.get(), bytes, copier == Copier::kStream);
+      copy_bytes(destination, source.get(), bytes, copier == Copier::kStream);
     }
     benchmark::ClobberMemory();
   }
@@ -159,14 +163,18 @@ void run_copy(benchmark::State& state, Copier copier) {
 }
 
 void add_copies() {
-  const std::pair<const char*, Copier> copiers[] = {{"memcpy", Copier::kMemcpy},
-                                                    {"copy_by_string", Copier::kString},
-                                                    {"copy_bytes", Copier::kCopy},
-                                                    {"copy_bytes/stream", Copier::kStream},
-                                                    {"copy_bytes_twice", Copier::kTwice}};
-  for (const auto& [name, copier] : copiers) {
-    auto* family =
-        benchmark::RegisterBenchmark(name, [copier = copier](benchmark::State& state) { run_copy(state, copier); });
+  // Large blocks of malloc begin 16 bytes after a page does, slots at one.
+  constexpr std::size_t kLargeBlock = 16;
+  const std::tuple<const char*, Copier, std::size_t> copiers[] = {{"memcpy", Copier::kMemcpy, 0},
+                                                                  {"memcpy/16_after", Copier::kMemcpy, kLargeBlock},
+                                                                  {"copy_by_string", Copier::kString, 0},
+                                                                  {"copy_bytes", Copier::kCopy, 0},
+                                                                  {"copy_bytes/16_after", Copier::kCopy, kLargeBlock},
+                                                                  {"copy_bytes/stream", Copier::kStream, 0},
+                                                                  {"copy_bytes_twice", Copier::kTwice, 0}};
+  for (const auto& [name, copier, after] : copiers) {
+    auto* family = benchmark::RegisterBenchmark(
+        name, [copier = copier, after = after](benchmark::State& state) { run_copy(state, copier, after); });
     for (std::int64_t bytes : {8, 24, 64, 100, 256, 512, 1024, 2048, 4096, 32768, 262144, 1048576, 16777216})
       family->Arg(bytes);
   }

@@ -36,11 +36,6 @@ struct Way {
   Copy copy;
 };
 
-/// Vector loads and stores: a reduction of one source.
-void copy_by_vector(void* to, const void* from, std::size_t bytes) {
-  reduce_kernel(DataType::kUint8, RedOp::kBitOr)({&from, 1, to, nullptr, bytes, 1, false});
-}
-
 /// A reduction whose destination is the slot, as a ring's middle step: of the piece with itself.
 void reduce_into(void* to, const void* from, std::size_t bytes, bool stream) {
   const void* sources[] = {from, from};

@@ -32,6 +32,17 @@ bool probe_fast_strings() {
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (b & (1u << 9)) != 0;  // ERMS
 }
 const bool kFastStrings = probe_fast_strings();
+
+/// Whether is_slow_for_strings() is about this processor.
+bool probe_slow_pairs() {
+  constexpr unsigned kZen3AndZen4 = 0x19;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid(0, &a, &b, &c, &d) == 0) return false;
+  const bool amd = b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+  if (!amd || __get_cpuid(1, &a, &b, &c, &d) == 0) return false;
+  return (a >> 8 & 0xf) + (a >> 20 & 0xff) == kZen3AndZen4;
+}
+const bool kSlowPairs = probe_slow_pairs();
 #endif
 
 void copy_plain(void* destination, const void* source, std::size_t bytes) {
@@ -46,6 +57,9 @@ void copy_plain(void* destination, const void* source, std::size_t bytes) {
 
 void copy_by_string(void* destination, const void* source, std::size_t bytes) {
 #if defined(__x86_64__) && !defined(TUTTI_SANITIZED)  // sanitizers see memcpy, not assembly
+  const auto address = [](const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
+  if (kSlowPairs && is_slow_for_strings(address(destination), address(source)))
+    return copy_by_vector(destination, source, bytes);
   if (kFastStrings) {
     // The stores may become visible in any order among themselves, but before any later store: a flag is safe.
     asm volatile("rep movsb" : "+D"(destination), "+S"(source), "+c"(bytes) : : "memory");
@@ -55,8 +69,12 @@ void copy_by_string(void* destination, const void* source, std::size_t bytes) {
   std::memcpy(destination, source, bytes);
 }
 
+void copy_by_vector(void* destination, const void* source, std::size_t bytes) {
+  isa_table().copy(destination, source, bytes, false);
+}
+
 void copy_by_stream(void* destination, const void* source, std::size_t bytes) {
-  isa_table().copy_by_stream(destination, source, bytes);
+  isa_table().copy(destination, source, bytes, true);
 }
 
 void copy_bytes(void* destination, const void* source, Bytes bytes, bool stream) {

@@ -81,14 +81,14 @@ constexpr void set_conversions(IsaTable& table, DataType type) {
   table.widen[static_cast<int>(type)] = Widening<Codec>::run;
 }
 
-/// A copy past the caches is a reduction of one source: the same loops, no arithmetic.
-inline void copy_by_stream(void* destination, const void* source, std::size_t bytes) {
+/// A copy is a reduction of one source: the same loops, no arithmetic.
+inline void copy(void* destination, const void* source, std::size_t bytes, bool stream) {
   const void* const sources[] = {source};
-  Reduction<Plain<std::uint8_t>, Or>::run({sources, 1, destination, nullptr, bytes, 1, true});
+  Reduction<Plain<std::uint8_t>, Or>::run({sources, 1, destination, nullptr, bytes, 1, stream});
 }
 
 constexpr IsaTable make_table(const char* name) {
-  IsaTable table{name, {}, copy_by_stream, {}, {}, {}};
+  IsaTable table{name, {}, copy, {}, {}, {}};
   TableFiller filler{table};
   list_reductions(filler);
   for (DataType type : {DataType::kInt8, DataType::kUint8}) set_scale_of_integer<std::uint8_t>(table, type);

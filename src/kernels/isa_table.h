@@ -8,7 +8,7 @@ namespace tutti {
 struct IsaTable {
   const char* name;
   ReduceKernel reduce[kDataTypes][kRedOps];  ///< nullptr: not offered
-  void (*copy_by_stream)(void* destination, const void* source, std::size_t bytes);
+  void (*copy)(void* destination, const void* source, std::size_t bytes, bool stream);
   void (*scale[kDataTypes])(void* destination, const void* source, std::size_t count, const void* scalar);
   /// These two are there for 8 and 16-bit floats, and nullptr for other types.
   void (*narrow[kDataTypes])(void* destination, const float* source, std::size_t count);

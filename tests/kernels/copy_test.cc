@@ -2,11 +2,17 @@
 // Copies of every length and alignment, to one and two destinations, and nothing written outside.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
 #include <numeric>
 #include <random>
 
+#include "kernels/copy.h"
 #include "kernels/kernels.h"
 #include "kernels/simd_sets.h"
+#include "support/sanitized.h"
 
 namespace tutti {
 namespace {
@@ -78,6 +84,64 @@ TEST_P(CopyTest, OntoItself) {
       EXPECT_TRUE(buffer == before && second == before) << bytes << " " << set;
     }
   }
+}
+
+/// Memory that begins with a page.
+class Pages {
+ public:
+  Pages() : begin_(static_cast<unsigned char*>(std::aligned_alloc(kPage, kSize))) {
+    std::fill_n(begin_, kSize, kUntouched);
+  }
+  ~Pages() { std::free(begin_); }
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  unsigned char* at(std::size_t place) const { return begin_ + place; }
+
+  static constexpr std::size_t kPage = 4096, kSize = 16 * kPage;
+
+ private:
+  unsigned char* const begin_;
+};
+
+/// The vector loop, too, which copies between such addresses on some processors only.
+TEST(SlowPairs, OfAddressesAreCopiedRight) {
+  constexpr std::size_t kBytes = 5000;
+  const Pages from, to;
+  for (std::size_t i = 0; i < kBytes; ++i) from.at(Pages::kPage)[i] = static_cast<unsigned char>(i * 7 + i / 256);
+  for (const std::string& set : simd_sets()) {
+    const SimdScope scope(set);
+    for (std::size_t after = 0; after < 66; ++after) {
+      const auto address = [](unsigned char* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); };
+      unsigned char* const place = to.at(after);
+      EXPECT_EQ(is_slow_for_strings(address(place), address(from.at(Pages::kPage))), after > 0 && after < 64) << after;
+      for (const auto copy : {copy_by_string, copy_by_vector}) {
+        std::fill_n(to.at(0), kBytes + 128, kUntouched);
+        copy(place, from.at(Pages::kPage), kBytes);
+        EXPECT_TRUE(std::equal(place, place + kBytes, from.at(Pages::kPage))) << after << " " << set;
+        EXPECT_EQ(std::count(to.at(0), place, kUntouched), static_cast<std::ptrdiff_t>(after)) << set;
+        EXPECT_EQ(place[kBytes], kUntouched) << after << " " << set;
+      }
+    }
+  }
+}
+
+/// A large block of malloc begins 16 bytes after a page does, a slot at one.
+TEST(TimedCopy, TakesAboutAsLongForAnyPairOfAddresses) {
+  if (test::kSanitized) GTEST_SKIP() << "with a sanitizer memcpy copies, which is the C library's";
+  constexpr std::size_t kBytes = 16 * 1024;
+  const Pages from, to;
+  std::array<double, 3> seconds{1, 1, 1};
+  constexpr std::array<std::size_t, 3> kAfter{0, 16, 1};
+  for (int round = 0; round < 50; ++round) {
+    for (std::size_t i = 0; i < kAfter.size(); ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int copy = 0; copy < 10; ++copy) copy_bytes(to.at(kAfter[i]), from.at(0), Bytes{kBytes}, false);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      seconds[i] = std::min(seconds[i], took.count());
+    }
+  }
+  // It was 15 times as long on Zen 3.
+  for (std::size_t i = 1; i < kAfter.size(); ++i) EXPECT_LT(seconds[i], 5 * seconds[0]) << kAfter[i];
 }
 
 INSTANTIATE_TEST_SUITE_P(Caches, CopyTest, testing::Bool(),
