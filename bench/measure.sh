@@ -3,7 +3,7 @@
 #   bench/measure.sh QUESTION...     or all. Times on two cores:
 #   peers        all_reduce against every peer that is installed (tools/setup.sh --peers), and the memory alone; 30 minutes
 #   race         all_reduce against Open MPI in one process: 2, 4, 8 ranks, in place; 10 minutes
-#   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 2 minutes
+#   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 3 minutes
 #   floor        all collectives against the memory alone, 2 and 4 ranks; 5 minutes
 #   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; 5 minutes
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
@@ -65,7 +65,7 @@ others=(all_gather broadcast reduce reduce_scatter all_to_all gather scatter)
 measure_collectives() {
   local ranks name
   for ranks in 2 4 8; do
-    for name in "${others[@]}" barrier; do run bench/race.sh $ranks -c "$name" -f 8 -e 16M --rounds 1 --pairs 7 --block-ms 3; done
+    for name in "${others[@]}" barrier; do run bench/race.sh $ranks -c "$name" -f 8 -e 16M --rounds 6 --pairs 3 --block-ms 3; done
   done
 }
 measure_floor() {
