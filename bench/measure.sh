@@ -4,7 +4,7 @@
 #   peers        all_reduce against every peer that is installed (tools/setup.sh --peers), and the memory alone; 30 minutes
 #   race         all_reduce against Open MPI in one process: 2, 4, 8 ranks, in place; 10 minutes
 #   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 3 minutes
-#   floor        all collectives against the memory alone, 2 and 4 ranks; 5 minutes
+#   floor        all collectives against the memory alone, 2, 4 and 8 ranks; 4 minutes
 #   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; 5 minutes
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
 #   options      what registered memory, wire types and the deterministic mode cost; sends and receives
@@ -70,8 +70,8 @@ measure_collectives() {
 }
 measure_floor() {
   local ranks name
-  for ranks in 2 4; do
-    for name in all_reduce "${others[@]}"; do run bench/race.sh $ranks -c "$name" --against floor -b 256K -f 4 --rounds 2; done
+  for ranks in 2 4 8; do
+    for name in all_reduce "${others[@]}"; do run bench/race.sh $ranks -c "$name" --against floor -b 16K -f 4 --rounds 2; done
   done
 }
 measure_tcp() {

@@ -97,7 +97,8 @@ class Figures(GpuFigures):
         """(against, where, cells) as the answers group them."""
         def libraries(cells):
             return {cell: samples for cell, samples in cells.items() if cell.against != FLOOR}
-        memory = self.of("peers", "race")
+        memory = {cell: samples for cell, samples in self.of("peers", "race", "floor").items()
+                  if cell.against != FLOOR or cell.collective == "all_reduce"}
         for name in NAMES:
             yield name, "all_reduce in shared memory, 2, 4, 8 ranks", {c: s for c, s in memory.items() if c.against == name}
         yield "openmpi", "the other collectives in shared memory, 2, 4, 8 ranks", libraries(self.of("collectives"))
@@ -177,7 +178,7 @@ class Figures(GpuFigures):
 
     def floor(self):
         cells = {cell: samples for cell, samples in self.of("peers", "floor").items()
-                 if cell.against == FLOOR and cell.size in (32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)}
+                 if cell.against == FLOOR and cell.size in (64 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB)}
         rows = [(f"all_reduce, {ranks} ranks", {"collective": "all_reduce", "ranks": ranks}) for ranks in (2, 4, 8)]
         others = {cell: samples for cell, samples in cells.items() if cell.collective != "all_reduce"}
         yield from self.by_size(cells, rows + self.by_ranks(others), True)

@@ -61,7 +61,8 @@ def ratios():
 
 def floor():
     figure, grid = plt.subplots(1, 2, figsize=(11, 4.4), squeeze=False, sharey=True)
-    found = {cell: samples for cell, samples in cells("peers").items() if cell.against == FLOOR and cell.size >= 4096}
+    found = {cell: samples for cell, samples in cells("peers", "floor").items()
+             if cell.against == FLOOR and cell.collective == "all_reduce" and cell.size >= 4096}
     for axes, state in zip(grid.flat, ("near", "far")):
         for ranks, color in ((2, "#000000"), (4, "#0072b2"), (8, "#d55e00")):
             line = sorted((cell.size, middle(samples)) for cell, samples in found.items() if (cell.state, cell.ranks) == (state, ranks))

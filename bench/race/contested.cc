@@ -1,16 +1,23 @@
 #include "contested.h"
 
-#include <cstring>
-
 namespace tutti::race {
 namespace {
 
-// As wide as this machine's vectors are.
+// As wide as this machine's vectors are: bench/CMakeLists.txt has the flags.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 void add(const float* a, const float* b, float* sum, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+// The C library's memcpy is slow between some pairs of addresses of some processors (docs/design/kernels.md, "Copies"),
+// which says nothing of the memory. bench/CMakeLists.txt keeps g++ from calling it.
+#if defined(__x86_64__)
+__attribute__((target_clones("avx512f", "avx2", "default")))
+#endif
+void copy(const float* from, float* to, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) to[i] = from[i];
 }
 
 }  // namespace
@@ -63,7 +70,7 @@ float expected(Contested what, int rank, int ranks, std::size_t block, std::size
 void run_floor(Contested what, const Floor& floor, std::size_t count, std::size_t times) {
   if (what == Contested::kBarrier) return;
   if (reduces(what)) return add(floor.send, floor.other, floor.recv, count);
-  for (std::size_t i = 0; i < times; ++i) std::memcpy(floor.recv + i * count, floor.send, count * sizeof(float));
+  for (std::size_t i = 0; i < times; ++i) copy(floor.send, floor.recv + i * count, count);
 }
 
 }  // namespace tutti::race
