@@ -18,11 +18,12 @@ namespace {
 
 using Memory = std::unique_ptr<unsigned char, decltype(&std::free)>;
 
-/// Touched memory, aligned to a page, of numbers that are small in every type.
-Memory allocate(std::size_t bytes) {
-  constexpr std::size_t kPage = 4096;
-  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(kPage, round_up(bytes, kPage)));
-  std::memset(memory, 1, round_up(bytes, kPage));
+constexpr std::size_t kLine = 64, kPage = 4096;
+
+/// Touched memory of numbers that are small in every type.
+Memory allocate(std::size_t bytes, std::size_t alignment = kLine) {
+  auto* memory = static_cast<unsigned char*>(std::aligned_alloc(alignment, round_up(bytes, alignment)));
+  std::memset(memory, 1, round_up(bytes, alignment));
   return {memory, &std::free};
 }
 
@@ -142,8 +143,8 @@ enum class Copier { kMemcpy, kString, kCopy, kStream, kTwice };
 /// The destination's place in its page is `after` bytes after the source's.
 void run_copy(benchmark::State& state, Copier copier, std::size_t after) {
   const Bytes bytes{static_cast<std::size_t>(state.range(0))};
-  const Memory source = allocate(bytes.value);
-  const Memory copied = allocate(bytes.value + after);
+  const Memory source = allocate(bytes.value, kPage);
+  const Memory copied = allocate(bytes.value + after, kPage);
   unsigned char* const destination = copied.get() + after;
   const Memory second = allocate(bytes.value);
   for (auto unused : state) {

@@ -43,10 +43,12 @@ def spread(samples, may_be_above=False):
 
 
 def typical(samples, may_be_above=False):
-    """The median; bold if Tutti was slower in any."""
+    """The median; bold if Tutti was slower in any. Samples of few pairs count if there are no others."""
     if not samples:
         return ""
-    text = ratio_text(middle(samples))
+    enough = [sample for sample in samples if sample.pairs is None or sample.pairs >= FEW_PAIRS]
+    text = ratio_text(middle(enough or samples)) + ("" if enough else r"\*")
+    samples = enough or samples
     return f"**{text}**" if max(sample.ratio for sample in samples) > 1 and not may_be_above else text
 
 
@@ -97,6 +99,7 @@ class Figures(GpuFigures):
         """(against, where, cells) as the answers group them."""
         def libraries(cells):
             return {cell: samples for cell, samples in cells.items() if cell.against != FLOOR}
+        # floor.json has the other collectives, too.
         memory = {cell: samples for cell, samples in self.of("peers", "race", "floor").items()
                   if cell.against != FLOOR or cell.collective == "all_reduce"}
         for name in NAMES:

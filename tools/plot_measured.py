@@ -45,12 +45,12 @@ def ratios():
             axes.plot(*zip(*dots), marker, color=color, markersize=4, fillstyle="none" if is_far else "full")
         axes.axhline(1, color="black", linewidth=0.8)
         axes.set(yscale="log", title=title)
-        axes.set_yticks([0.001, 0.01, 0.1, 0.2, 0.5, 1], ["0.001", "0.01", "0.1", "0.2", "0.5", "1"])
+        axes.set_yticks([0.001, 0.01, 0.1, 0.2, 0.5, 1, 2], ["0.001", "0.01", "0.1", "0.2", "0.5", "1", "2"])
         axes.minorticks_off()
         if found:
             label_sizes(axes, [cell.size for cell in found])
     for axes, least in zip(grid[:, 0], (0.0005, 0.1)):
-        axes.set_ylim(least, 1.6)
+        axes.set_ylim(least, 4)
     handles = [plt.Line2D([], [], color=RACERS[name][0], marker=RACERS[name][1], linestyle="", label=text)
                for name, text in NAMES.items() if name != FLOOR]
     figure.legend(handles=handles, loc="lower center", ncol=5, frameon=False, title="filled: cores near or not told; open: far")
@@ -68,7 +68,9 @@ def floor():
             line = sorted((cell.size, middle(samples)) for cell, samples in found.items() if (cell.state, cell.ranks) == (state, ranks))
             axes.plot([size for size, _ in line], [ratio for _, ratio in line], "o-", color=color, markersize=4, label=f"{ranks} ranks")
         axes.axhline(1, color="black", linewidth=0.8)
-        axes.set(ylim=(0, 6), title=f"all_reduce, cores {state}", xlabel="bytes")
+        axes.set(yscale="log", title=f"all_reduce, cores {state}", xlabel="bytes")
+        axes.set_yticks([0.5, 1, 2, 5, 10, 20, 40], ["0.5", "1", "2", "5", "10", "20", "40"])
+        axes.minorticks_off()
         if found:
             label_sizes(axes, [cell.size for cell in found])
     grid[0][0].set_ylabel("time over that of the memory alone")

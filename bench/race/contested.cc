@@ -3,7 +3,7 @@
 namespace tutti::race {
 namespace {
 
-// As wide as this machine's vectors are: bench/CMakeLists.txt has the flags.
+// As wide as this machine's vectors are; bench/CMakeLists.txt has the flags.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
@@ -11,7 +11,7 @@ void add(const float* a, const float* b, float* sum, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 }
 
-// The C library's memcpy is slow between some pairs of addresses of some processors (docs/design/kernels.md, "Copies"),
+// The C library's memcpy is slow between some pairs of addresses on some processors (docs/design/kernels.md, "Copies"),
 // which says nothing of the memory. bench/CMakeLists.txt keeps g++ from calling it.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))

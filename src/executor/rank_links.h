@@ -26,8 +26,8 @@ class RankLinks {
   /// Moves what waits on the links while the rank waits for something else than an operation.
   virtual void make_progress() = 0;
   /// Whether all that was sent is in the hands of the readers or of their operating systems, so that the links may
-  /// close; if not, `late` becomes one of the readers that lack something. It asks only about those that may still
-  /// receive, as `receives` says of them; about all if that is empty. Each call goes on delivering.
+  /// close; if not, `late` becomes one of the readers that lack something. It asks only about readers
+  /// of which `receives` is true, or about all if it is empty. Each call goes on delivering.
   virtual bool delivered(Rank* late, const Receives& receives) = 0;
   /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
   virtual bool hears(Rank peer) = 0;

@@ -74,8 +74,9 @@ bool Finalization::receives_nothing(Rank peer) const {
 Status Finalization::check_peer(Rank peer) {
   if (peers_.liveness(peer) == Liveness::kAlive || peers_.has_finished(peer, last_)) return {};
   TUTTI_TRY(failures_.adopt_cause());  // a rank that posts a cause does so before it leaves
+  const std::string end = peers_.describe_end(peer);
   return failures_.fail_for_good(
-      fail(Code::kRemoteError, "{}, and is not known to have finished operation {}", peers_.describe_end(peer), last_), peer);
+      fail(Code::kRemoteError, "{}, and is not known to have finished operation {}", end, last_), peer);
 }
 
 }  // namespace tutti

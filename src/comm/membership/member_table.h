@@ -46,7 +46,7 @@ class MemberTable {
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
-  /// The number of an operation that all ranks have finished, the newest one of which that was said; 0 if none was.
+  /// The newest operation of which a goodbye said that all ranks have finished it; 0 if none did.
   std::uint64_t finished_by_all() const;
   /// Whether the rank counts as dead because some process could not reach its host for the reconnect time; else it is
   /// known that its process has ended.

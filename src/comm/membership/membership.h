@@ -53,7 +53,8 @@ class Membership {
   bool was_unreachable(Rank rank) const;
   /// The sequence number in the rank's goodbye; 0 while it is alive.
   std::uint64_t last_sequence(Rank rank) const;
-  /// The number of an operation that all ranks have finished, the newest one of which that was said; 0 if none was.
+  /// The newest operation of which a goodbye said that all ranks have finished it; 0 if none did. In a mesh only the
+  /// goodbyes of this process count.
   std::uint64_t finished_by_all() const;
   /// The rank's device, as in JoinRequest; empty if it uses none.
   const std::string& device(Rank rank) const;

@@ -74,9 +74,11 @@ Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload)
     const bool own = std::find(peer.ranks().begin(), peer.ranks().end(), item.rank) != peer.ranks().end();
     const bool known = item.rank.value >= 0 && item.rank.value < member_table_->ranks();
     if (!known || (order().is_mesh() && !own)) return fail(Code::kRemoteError, "the event of another process's rank");
-    // Whoever leaves without an error knows it of all. So all leave together, and who comes later knows it already.
-    const bool of_all = item.kind == MemberEventKind::kFinalized && !order().is_mesh();
-    if (of_all && boards_->own_have_finished(item.sequence)) member_table_->set_finished_by_all(item.sequence);
+    // A rank that leaves without an error knows that all have finished its last operation. So those that wait leave,
+    // too, and who comes later need not ask. In a mesh each rank can be asked itself.
+    const bool says_all_finished = item.kind == MemberEventKind::kFinalized && !order().is_mesh();
+    if (says_all_finished && boards_->own_have_finished(item.sequence))
+      member_table_->set_finished_by_all(item.sequence);
     if (apply(item)) events.push_back(item);
   }
   if (events.empty()) return {};
@@ -199,8 +201,9 @@ void ProcessMembership::fail_all(const Status& why) {
 }
 
 void ProcessMembership::say_goodbye(Rank from, std::uint64_t last_sequence, bool finished_by_all) {
-  if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
+  // It is set first, so that a connection that is made meanwhile hears of the goodbye as the others do.
   if (finished_by_all) member_table_->set_finished_by_all(last_sequence);
+  if (!member_table_->end_life(from, Liveness::kLeft, last_sequence)) return;
   send_events({goodbye_of(from, last_sequence, finished_by_all)});
   member_table_->notify();
   wake_listener();

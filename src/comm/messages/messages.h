@@ -136,14 +136,15 @@ struct TableSourceMessage {
 };
 
 /// kFinishing: the rank lives and has come to its last operation, Finalize. The other kinds are ends of a rank.
-/// kFinalized: it has left, and not only it but all ranks have finished that operation.
+/// kFinalized: it has left, and all ranks have finished the operation `sequence`.
 enum class MemberEventKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2, kFinalized = 3 };
 
 struct MemberEvent {
   Rank rank = kNoRank;
   MemberEventKind kind = MemberEventKind::kFinishing;
-  std::uint64_t sequence = 0;  ///< the number of its last operation; of kFinalized: of the last one before Finalize
-  std::string note;            ///< what is known of a death, such as "not reachable for 10 s"
+  std::uint64_t sequence = 0;  ///< of Finalize, if it is finishing; else of the last operation that it had finished, 0
+                               ///< if that is not known
+  std::string note;  ///< what is known of a death, such as "not reachable for 10 s"
 
   /// Whether the other event differs from this one in its rank at most.
   bool is_like(const MemberEvent& other) const {

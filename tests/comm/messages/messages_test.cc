@@ -192,7 +192,7 @@ TEST(Messages, OfManyWhoLeftAMessageHasTheRanks) {
   EXPECT_LT(encode(MemberEventsMessage{events}).size(), 200u * 4 + 100);
 }
 
-// A process that is connected to later hears it as those that heard the goodbye.
+// A process that connects later hears the same as those that heard the goodbye.
 TEST(Messages, OfAGoodbyeItIsKeptWhetherAllHadFinished) {
   TableMessage table;
   for (std::int32_t rank = 0; rank < 4; ++rank) table.members.push_back(sample_member(rank));

@@ -34,6 +34,7 @@ TEST(TimedTcpEnds, WhoWaitsForAPeerThatHasNotBegunSleeps) {
   Rank late = kNoRank;
   EXPECT_FALSE(first->references_released(&late));
   EXPECT_EQ(late, Rank{1});
+  EXPECT_TRUE(first->delivered(&late, [](Rank) { return false; })) << "it receives nothing more";
   first->sleep(std::chrono::milliseconds(1));  // the ring of the stream's arrival
   const auto begin = Clock::now();
   first->sleep(std::chrono::milliseconds(100));
