@@ -110,7 +110,9 @@ TEST_P(GrowKills, OfAnOldRankDuringTheJoinIsNamed) {
     tuttiComm_t made = no_communicator();
     const tuttiResult_t result = grow_to(5, rank == 0 ? &id : nullptr, comm, &made);
     expect_not_grown(result, tuttiRemoteError, "rank 2 ", made, comm);
-    EXPECT_TRUE(contains(last_error(comm), "died during the grow")) << last_error(comm);
+    // On a busy machine it may die before the join of all has begun.
+    EXPECT_TRUE(contains(last_error(comm), "died during the grow") || contains(last_error(comm), "died during grow"))
+        << last_error(comm);
     ++shared.step[rank];
     shared.wait_for_step(1 - rank, 2);  // or one of them would hear of the other's failure
     EXPECT_EQ(max_of(comm), tuttiRemoteError) << last_error(comm);

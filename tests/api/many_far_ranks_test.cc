@@ -83,6 +83,7 @@ TEST(TimedFarMismatch, WithARankThatIsStoppedIsOne) {
   Processes processes(2, [&](tuttiComm_t comm, int rank, Shared& shared) {
     EXPECT_EQ(tuttiBarrier(comm, nullptr), tuttiSuccess) << tuttiGetLastError(comm);
     if (rank == 1) {
+      EXPECT_EQ(tuttiCommSetTimeout(comm, 60), tuttiSuccess);
       shared.step[1].store(1);
       sum(comm, 2);
       return;
@@ -93,7 +94,7 @@ TEST(TimedFarMismatch, WithARankThatIsStoppedIsOne) {
     EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
   });
   processes.shared().wait_for_step(1, 1);
-  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until its message is on its way
+  std::this_thread::sleep_for(std::chrono::milliseconds(kSanitized ? 3000 : 300));  // until its message is on its way
   stop_process(processes.pid(1));
   processes.shared().step[1].store(2);
   EXPECT_EQ(processes.wait(0), 0);

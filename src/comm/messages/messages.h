@@ -144,7 +144,7 @@ struct MemberEvent {
   MemberEventKind kind = MemberEventKind::kFinishing;
   std::uint64_t sequence = 0;  ///< of Finalize, if it is finishing; else of the last operation that it had finished, 0
                                ///< if that is not known
-  std::string note;  ///< what is known of a death, such as "not reachable for 10 s"
+  std::string note;            ///< what is known of a death, such as "not reachable for 10 s"
 
   /// Whether the other event differs from this one in its rank at most.
   bool is_like(const MemberEvent& other) const {
