@@ -17,7 +17,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 sys.dont_write_bytecode = True
 from figures_gpu import GpuFigures, records_of  # noqa: E402
 from figures_text import KIB, MIB, between, ratio_text, size_text, table, us_text, wrapped  # noqa: E402
-from measured import FEW_PAIRS, FLOOR, cells_of, middle  # noqa: E402
+from measured import FLOOR, cells_of, is_of_few, middle, that_count  # noqa: E402
 
 MARKED = re.compile(r"(<!-- figures: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "ucc": "UCC", "gloo": "Gloo", "gloo_batch": "Gloo, BATCH", FLOOR: "the memory alone"}
@@ -37,7 +37,7 @@ def spread(samples, may_be_above=False):
         return ""
     ratios = sorted(sample.ratio for sample in samples)
     text = between(ratio_text(ratios[0]), ratio_text(ratios[-1]))
-    if any(sample.pairs is not None and sample.pairs < FEW_PAIRS for sample in samples):
+    if any(map(is_of_few, samples)):
         text += r"\*"
     return f"**{text}**" if ratios[-1] > 1 and not may_be_above else text
 
@@ -46,9 +46,8 @@ def typical(samples, may_be_above=False):
     """The median; bold if Tutti was slower in any. Samples of few pairs count if there are no others."""
     if not samples:
         return ""
-    enough = [sample for sample in samples if sample.pairs is None or sample.pairs >= FEW_PAIRS]
-    text = ratio_text(middle(enough or samples)) + ("" if enough else r"\*")
-    samples = enough or samples
+    samples = that_count(samples)
+    text = ratio_text(middle(samples)) + (r"\*" if any(map(is_of_few, samples)) else "")
     return f"**{text}**" if max(sample.ratio for sample in samples) > 1 and not may_be_above else text
 
 

@@ -66,14 +66,23 @@ def samples_of(run):
             yield cell, Sample(row["ratio"], row.get("tutti_us"), row.get("other_us"), row.get("pairs"))
 
 
+def is_of_few(sample):
+    return sample.pairs is not None and sample.pairs < FEW_PAIRS
+
+
+def that_count(samples):
+    """Those that rest on enough pairs; if there are none, all."""
+    return [sample for sample in samples if not is_of_few(sample)] or samples
+
+
 def cells_of(runs):
-    """{cell: samples} of all runs. Of a cell that rests on enough pairs in some runs, the other runs do not count."""
+    """{cell: samples that count} of all runs."""
     found = {}
     for run in runs:
         for cell, sample in samples_of(run):
             found.setdefault(cell, []).append(sample)
     for cell, samples in found.items():
-        found[cell] = [sample for sample in samples if sample.pairs is None or sample.pairs >= FEW_PAIRS] or samples
+        found[cell] = that_count(samples)
     return found
 
 

@@ -3,7 +3,7 @@
 namespace tutti::race {
 namespace {
 
-// As wide as this machine's vectors are; bench/CMakeLists.txt has the flags.
+// The loops use vectors as wide as this machine has; bench/CMakeLists.txt has the flags for that.
 #if defined(__x86_64__)
 __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif

@@ -32,8 +32,9 @@ float input(int rank, std::size_t at);
 /// What rank `rank` of `ranks` has at a place of its output when one rank has `block` elements for one other.
 float expected(Contested what, int rank, int ranks, std::size_t block, std::size_t at, int root);
 
-/// What each rank would do if it had all data, and, if there is a root, as if it were that. Reductions: two arrays
-/// read, one written; the rest: the output written from as much input, `times` blocks of `count`.
+/// The work that each rank would have if it had all data. Where there is a root, every rank does what the root has to.
+/// A reduction reads two arrays and writes one; other collectives write the output from as much input, `times` blocks
+/// of `count`.
 struct Floor {
   const float* send;
   const float* other;

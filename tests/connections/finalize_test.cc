@@ -59,8 +59,10 @@ class Finalize : public test::FewNeighbours {
     }
   };
 
-  static Status join_all(int rank, SharedPage& page, Finishing* made) {
+  /// The ranks have finished the operation with this number, if it is not 0.
+  static Status join_all(int rank, SharedPage& page, Finishing* made, std::uint64_t finished = 0) {
     TUTTI_TRY(join_sparse(rank, page, &made->joined));
+    if (finished != 0) made->board->end(finished);
     made->joined.membership->set_board(made->board.get());
     page.mark(3);
     page.wait_for_mark(3, kRanks);
@@ -111,16 +113,14 @@ TEST_P(Finalize, DifferentNumbersAreKnownToAll) {
   });
 }
 
-/// Whoever leaves knows that all have finished the last operation. So they can leave, too, though one has not come.
+/// A rank that leaves knows that all ranks have finished the last operation. So the others can leave, too, though one
+/// has not come.
 TEST_P(Finalize, OneThatLeavesSaysThatAllHaveFinished) {
   run([](int rank, SharedPage& page) {
     constexpr int kLate = 5;
     constexpr int kFirst = 12;
     Finishing self;
-    TUTTI_TRY(join_all(rank, page, &self));
-    self.board->end(kFinalize - 1);
-    page.mark(1);
-    page.wait_for_mark(1, kRanks);
+    TUTTI_TRY(join_all(rank, page, &self, kFinalize - 1));
     if (rank != kLate) self.come();
     if (rank == kFirst) self.joined.membership->say_goodbye(kFinalize - 1, true);
     const auto known = [&] { return self.joined.membership->finished_by_all() == kFinalize - 1; };
@@ -135,10 +135,7 @@ TEST_P(Finalize, OneThatLeavesWithAnErrorDoesNot) {
   run([](int rank, SharedPage& page) {
     constexpr int kFirst = 12;
     Finishing self;
-    TUTTI_TRY(join_all(rank, page, &self));
-    self.board->end(kFinalize - 1);
-    page.mark(1);
-    page.wait_for_mark(1, kRanks);
+    TUTTI_TRY(join_all(rank, page, &self, kFinalize - 1));
     if (rank == kFirst) self.joined.membership->say_goodbye(kFinalize - 1);
     const auto left = [&] { return self.joined.membership->liveness(Rank{kFirst}) == Liveness::kLeft; };
     TUTTI_TRY(expect(comes_true(left), "the goodbye has not come"));
