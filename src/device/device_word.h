@@ -131,12 +131,14 @@ TUTTI_HD inline std::uint64_t device_clock() {
 }
 
 /// Called after `looks` looks at a word that found nothing. On the host it gives the core away, because ranks share
-/// cores there. It sleeps if the wait is long, because a hundred threads that yield keep everybody else from a core.
+/// cores there. It sleeps if the wait is long, and longer each time, because a hundred threads that yield or wake up
+/// keep everybody else from a core.
 TUTTI_HD inline void device_pause([[maybe_unused]] std::uint32_t looks) {
 #if !defined(__CUDA_ARCH__)
-  constexpr std::uint32_t kYields = 200;
+  constexpr std::uint32_t kYields = 20, kLooksOfANap = 4, kMostDoublings = 5;
   if (looks < kYields) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::microseconds{50});
+  const std::uint32_t doublings = (looks - kYields) / kLooksOfANap;
+  std::this_thread::sleep_for(std::chrono::microseconds{50} * (1 << (doublings < kMostDoublings ? doublings : kMostDoublings)));
 #endif
 }
 
