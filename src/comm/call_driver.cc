@@ -40,9 +40,8 @@ bool CallDriver::serve_unused_links() {
     ~GivesBack() { use.give_back(); }
   } const gives_back{link_use_};
   if (failures_.failed()) return true;  // nothing may be read into or written from the caller's memory any more
-  Rank late;
   host_.links().make_progress();
-  return host_.links().delivered(&late, {});
+  return host_.links().delivered();
 }
 
 std::size_t CallDriver::memory_bytes() {

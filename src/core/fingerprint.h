@@ -37,6 +37,8 @@ struct Call {
   DataType wire = DataType::kInt8;  ///< what float32 travels as; kInt8: as it is
   bool on_device = false;           ///< its messages are on a device's links
   bool memory_unknown = false;      ///< on boards only: that is not known, because the rank moves nothing
+
+  bool operator==(const Call&) const = default;
 };
 
 /// All of a call but count and sequence in one word; unpack_call() reads it back.

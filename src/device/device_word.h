@@ -8,6 +8,7 @@
 #include "core/units.h"
 
 #if !defined(__CUDA_ARCH__)
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -135,10 +136,10 @@ TUTTI_HD inline std::uint64_t device_clock() {
 /// keep everybody else from a core.
 TUTTI_HD inline void device_pause([[maybe_unused]] std::uint32_t looks) {
 #if !defined(__CUDA_ARCH__)
-  constexpr std::uint32_t kYields = 20, kLooksOfANap = 4, kMostDoublings = 5;
+  constexpr std::uint32_t kYields = 20, kNapsOfALength = 4, kMostDoublings = 5;
   if (looks < kYields) return std::this_thread::yield();
-  const std::uint32_t doublings = (looks - kYields) / kLooksOfANap;
-  std::this_thread::sleep_for(std::chrono::microseconds{50} * (1 << (doublings < kMostDoublings ? doublings : kMostDoublings)));
+  const std::uint32_t doublings = std::min((looks - kYields) / kNapsOfALength, kMostDoublings);
+  std::this_thread::sleep_for(std::chrono::microseconds{50} * (1U << doublings));
 #endif
 }
 

@@ -23,7 +23,7 @@ class CpuExecutor final : public Executor {
   /// `transfers` is for sends and receives.
   CpuExecutor(std::unique_ptr<E> endpoint, const LadderPolicy& ladder, const PointToPointPolicy& transfers)
       : endpoint_(std::move(endpoint)),
-        links_(*endpoint_),
+        links_(*endpoint_, transfers.lane),
         point_to_point_(*endpoint_, transfers),
         policy_(ladder),
         contention_(ladder.ranks_per_core),

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 
 #include "executor/rank_links.h"
 
 namespace tutti {
 
-/// `endpoint` outlives this. An endpoint without connections has delivered all that it has sent, and hears nobody.
+/// `endpoint` outlives this; `transfers` is its lane for sends and receives. An endpoint without connections has
+/// delivered all that it has sent, and hears nobody.
 template <Endpoint E>
 class EndpointLinks final : public RankLinks {
  public:
-  explicit EndpointLinks(E& endpoint) : endpoint_(endpoint) {}
+  EndpointLinks(E& endpoint, Lane transfers) : endpoint_(endpoint), transfers_(transfers) {}
 
   Capabilities capabilities() const override { return endpoint_.capabilities(); }
   CallBoard& board() override { return endpoint_.board(); }
@@ -19,8 +21,15 @@ class EndpointLinks final : public RankLinks {
   void make_progress() override {
     if constexpr (kNetwork) endpoint_.make_progress();
   }
-  bool delivered([[maybe_unused]] Rank* late, [[maybe_unused]] const Receives& receives) override {
-    if constexpr (kNetwork) return endpoint_.delivered(late, receives);
+  bool delivered() override {
+    [[maybe_unused]] Rank late;
+    if constexpr (kNetwork) return endpoint_.delivered(&late, {});
+    return true;
+  }
+  bool transfers_delivered([[maybe_unused]] Rank* late,
+                           [[maybe_unused]] const std::function<bool(Rank reader)>& receives) override {
+    if constexpr (kNetwork)
+      return endpoint_.delivered(late, [&](Rank reader, Lane lane) { return lane == transfers_ && receives(reader); });
     return true;
   }
   bool hears([[maybe_unused]] Rank peer) override {
@@ -44,6 +53,7 @@ class EndpointLinks final : public RankLinks {
   static constexpr bool kNetwork = NetworkEndpoint<E>;
 
   E& endpoint_;
+  const Lane transfers_;
 };
 
 }  // namespace tutti

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "core/call_board.h"
 #include "core/units.h"
@@ -25,10 +26,13 @@ class RankLinks {
 
   /// Moves what waits on the links while the rank waits for something else than an operation.
   virtual void make_progress() = 0;
-  /// Whether all that was sent is in the hands of the readers or of their operating systems, so that the links may
-  /// close; if not, `late` becomes one of the readers that lack something. It asks only about readers
-  /// of which `receives` is true, or about all if it is empty. Each call goes on delivering.
-  virtual bool delivered(Rank* late, const Receives& receives) = 0;
+  /// Whether all that was sent is in the hands of the readers or of their operating systems. Each call goes on
+  /// delivering.
+  virtual bool delivered() = 0;
+  /// Like delivered(), but asks only about what sends have sent to readers of which `receives` is true, because whoever
+  /// has finished a collective has received all of it. If it returns false, `late` becomes a reader that lacks
+  /// something.
+  virtual bool transfers_delivered(Rank* late, const std::function<bool(Rank reader)>& receives) = 0;
   /// Whether what a far `peer` sent may still come over a connection, even if it is dead.
   virtual bool hears(Rank peer) = 0;
   /// Grows with every byte that connections move.

@@ -57,8 +57,8 @@ enum class ReferenceState : std::uint8_t {
   kNotOffered,  ///< these readers cannot read it, or not yet: send a copy
 };
 
-/// Whether a rank may still receive what was sent to it.
-using Receives = std::function<bool(Rank reader)>;
+/// Whether a rank may still receive what was sent to it on a lane.
+using Receives = std::function<bool(Rank reader, Lane lane)>;
 
 struct Capabilities {
   Bytes max_message;      ///< the largest message, on which the ranks agreed when they joined
@@ -123,8 +123,8 @@ concept NetworkEndpoint = Endpoint<E> && requires(E e, const E c, Route route, B
   /// Moves and reconnects whatever waits, for a rank that waits for something else than messages.
   { e.make_progress() } -> std::same_as<void>;
   /// Whether all that was sent is in the hands of the readers or of their operating systems, so that this end may
-  /// close; if not, `late` becomes one of the readers that lack something. It asks only about readers
-  /// of which `receives` is true, or about all if it is empty. Each call goes on delivering.
+  /// close; if not, `late` becomes one of the readers that lack something. It asks only about readers and lanes of
+  /// which `receives` is true, or about all if it is empty. Each call goes on delivering.
   { e.delivered(late, receives) } -> std::same_as<bool>;
   /// Whether a connection to this peer is open, so that what it sent may still come, even if it is dead. Reads what has
   /// arrived.

@@ -113,6 +113,40 @@ TEST_P(Finalize, DifferentNumbersAreKnownToAll) {
   });
 }
 
+/// Half of the ranks are late, as where ranks destroy two communicators in different orders. Nobody need ask them one
+/// by one what they have finished.
+TEST_P(Finalize, WhatThoseThatAreLateHaveFinishedIsKnownToAll) {
+  run([](int rank, SharedPage& page) {
+    constexpr int kBusy = 7;  // it is late, too, and has not finished the last operation
+    const auto is_late = [](int peer) { return peer % 2 == 1; };
+    Finishing self;
+    TUTTI_TRY(join_all(rank, page, &self));
+    self.board->begin({.sequence = kFinalize - 1, .collective = Collective::kBroadcast, .root = Rank{rank}});
+    if (rank != kBusy) self.board->end(kFinalize - 1);
+    page.mark(1);
+    page.wait_for_mark(1, kRanks);
+    if (!is_late(rank)) self.come();
+    TUTTI_TRY(self.expect_others([&](int peer) {
+      if (peer == kBusy) return std::uint64_t{0};
+      return is_late(peer) ? kFinalize - 1 : kFinalize;
+    }));
+    page.mark(0);
+    page.wait_for_mark(0, kRanks);
+    if (rank == kBusy) self.board->end(kFinalize - 1);
+    TUTTI_TRY(self.expect_others([&](int peer) { return is_late(peer) ? kFinalize - 1 : kFinalize; }));
+    for (int peer = 0; peer < kRanks; ++peer) {
+      const PostedCall last = self.joined.membership->board(Rank{peer})->find(kFinalize - 1);
+      if (is_late(peer) && peer != rank) TUTTI_TRY(expect(last.call.root == Rank{peer}, "what it called is known"));
+    }
+    page.mark(4);
+    page.wait_for_mark(4, kRanks);
+    if (is_late(rank)) self.come();
+    TUTTI_TRY(self.expect_all());
+    self.leave(page);
+    return Status();
+  });
+}
+
 /// A rank that leaves knows that all ranks have finished the last operation. So the others can leave, too, though one
 /// has not come.
 TEST_P(Finalize, OneThatLeavesSaysThatAllHaveFinished) {

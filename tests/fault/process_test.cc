@@ -140,40 +140,6 @@ TEST_P(TimedKills, WhileTheOthersWaitForAStreamAreNamed) {
 INSTANTIATE_TEST_SUITE_P(Over, TimedKills, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
 
-/// Ranks that are connected to a few others each leave after some calls, one of them later than the others. Who waits
-/// for a connection to a process that is gone fails by the timeout.
-void leave_over_tcp(std::chrono::milliseconds late) {
-  const ScopedSetting transport("TUTTI_TRANSPORT", "tcp");
-  const ScopedSetting reconnect("TUTTI_RECONNECT", "1000");
-  const ScopedSetting timeout("TUTTI_TIMEOUT", "60");
-  static constexpr int kRanks = 48;
-  static constexpr int kLate = 5;
-  Processes processes(kRanks, [late](tuttiComm_t comm, int rank, Shared&) {
-    for (int i = 0; i < 3; ++i) {
-      const float one = 1;
-      float sum = 0;
-      EXPECT_EQ(tuttiAllReduce(&one, &sum, 1, tuttiFloat32, tuttiSum, comm, nullptr), tuttiSuccess);
-      EXPECT_EQ(sum, kRanks);
-    }
-    if (rank == kLate) std::this_thread::sleep_for(late);
-    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess) << tuttiGetLastError(nullptr);
-  });
-  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(processes.wait(rank), 0) << "rank " << rank;
-}
-
-/// A rank's connections may close before its peers have heard that it has all that they sent.
-TEST(Leave, ManyRanksOverTcpDoNotWaitForConnectionsThatOthersHaveClosed) {
-  leave_over_tcp(std::chrono::milliseconds(0));
-}
-
-/// The others ask it after some 450 ms, and whoever hears that it has finished leaves. 250 ms after the first ones have
-/// left, others made new connections in place of theirs. Each of these times failed in most runs.
-class LeaveLate : public ::testing::TestWithParam<int> {};
-
-TEST_P(LeaveLate, ARankOfManyOverTcpIsNotTakenForDead) { leave_over_tcp(std::chrono::milliseconds(GetParam())); }
-INSTANTIATE_TEST_SUITE_P(Milliseconds, LeaveLate, ::testing::Values(500, 600, 800),
-                         [](const auto& info) { return std::to_string(info.param); });
-
 void stop_a_rank() {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   Processes processes(3, [&](tuttiComm_t comm, int rank, Shared& shared) {

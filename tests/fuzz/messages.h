@@ -94,9 +94,11 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
     case MessageType::kSegment:
       return encode(SegmentMessage{kRanks * kSegment});
     case MessageType::kMemberEvents:
-      return encode(MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"},
-                                         {next, MemberEventKind::kFinishing, 9, ""},
-                                         {next, MemberEventKind::kFinalized, 8, ""}}});
+      return encode(
+          MemberEventsMessage{{{self, MemberEventKind::kDead, 7, "gone"},
+                               {next, MemberEventKind::kFinishing, 9, ""},
+                               {next, MemberEventKind::kFinalized, 8, ""},
+                               {self, MemberEventKind::kFinished, 8, "", {{.sequence = 7}, {.sequence = 8}}}}});
     case MessageType::kFinishing:
       return encode(FinishingMessage{9, false});
     case MessageType::kCause:

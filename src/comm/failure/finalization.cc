@@ -20,10 +20,10 @@ Status Finalization::run() {
     TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
-  // What was sent may still be in this host's memory, and is lost to a peer that receives it after this rank has left.
-  // A peer that has come to Finalize receives nothing more.
+  // What sends have sent may still be in this host's memory, and is lost to a peer that receives it after this rank has
+  // left. A peer that has come to Finalize receives nothing more.
   const auto all_is_received = [this](Rank* late) {
-    return links_.delivered(late, [this](Rank reader) { return !receives_nothing(reader); });
+    return links_.transfers_delivered(late, [this](Rank reader) { return !receives_nothing(reader); });
   };
   return wait_for_peers(all_is_received, [](Rank) { return Status(); });
 }

@@ -11,6 +11,15 @@ constexpr std::uint64_t kAnswerDepth = 8;
 /// Honest ranks finish with the same operation, or a few; whoever makes numbers up gets one board a rank.
 constexpr std::size_t kMostNoted = 16;
 
+std::vector<Call> calls_up_to(const CallBoard& board, std::uint64_t last) {
+  std::vector<Call> calls;
+  constexpr std::uint64_t kMost = MemberEventsMessage::kMaxCalls;
+  for (std::uint64_t sequence = last > kMost ? last - kMost + 1 : 1; sequence <= last; ++sequence)
+    if (const PostedCall posted = board.find(sequence); posted.known) calls.push_back(posted.call);
+  if (!calls.empty() && calls.back().sequence != last) calls.clear();
+  return calls;
+}
+
 }  // namespace
 
 void BoardExchange::set_own(Rank rank, const CallBoard* board) {
@@ -58,21 +67,33 @@ bool BoardExchange::own_have_finished(std::uint64_t sequence) {
                      [sequence](const auto& own) { return own.second->state().has_finished(sequence); });
 }
 
+std::vector<Call> BoardExchange::finished_calls(Rank rank, std::uint64_t sequence) {
+  const MutexLock lock(own_mutex_);
+  const auto own = own_.find(rank);
+  const CallBoard& board = own != own_.end() ? *own->second : *copy(rank);
+  return board.state().has_finished(sequence) ? calls_up_to(board, sequence) : std::vector<Call>{};
+}
+
 std::uint64_t BoardExchange::own_sequence(Rank rank) {
   const MutexLock lock(own_mutex_);
   const auto found = own_.find(rank);
   return found == own_.end() ? 0 : found->second->state().sequence;
 }
 
-void BoardExchange::note_sequence(Rank rank, std::uint64_t sequence) {
-  if (copy(rank)->state().sequence >= sequence) return;
-  const BoardState running{sequence, CallState::kRunning, kNoRank};
-  if (const auto known = heard_.find(rank); known != heard_.end()) return known->second->copy_state(running);
-  if (!noted_.contains(sequence) && noted_.size() == kMostNoted) return writable(rank)->copy_state(running);
-  std::unique_ptr<CallBoard>& board = noted_[sequence];
+void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<Call>& calls) {
+  const BoardState known = copy(rank)->state();
+  const bool finished = state.state == CallState::kDone && !known.has_finished(state.sequence);
+  if (known.sequence > state.sequence || (known.sequence == state.sequence && !finished)) return;
+  const BoardMessage noted{rank, state, calls};
+  if (const auto heard = heard_.find(rank); heard != heard_.end()) return write_board(noted, heard->second.get());
+  Fingerprint hash = 0;
+  for (const Call& call : calls) hash = mix64(hash + fingerprint_of(call));
+  const std::pair key(state.sequence, hash);
+  if (!noted_.contains(key) && noted_.size() == kMostNoted) return write_board(noted, writable(rank));
+  std::unique_ptr<CallBoard>& board = noted_[key];
   if (!board) {
     board = std::make_unique<CallBoard>();
-    board->copy_state(running);
+    write_board(noted, board.get());
   }
   copies_[static_cast<std::size_t>(rank.value)].store(board.get(), std::memory_order_release);
 }

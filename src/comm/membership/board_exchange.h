@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "comm/messages/board_message.h"
@@ -45,11 +46,18 @@ class BoardExchange {
 
   /// Whether the own boards that are known show that their ranks have finished this call.
   bool own_have_finished(std::uint64_t sequence);
+  /// Returns the newest calls of a rank up to this one, which is the last of them; none if the rank, as far as is
+  /// known, has not finished it, or has made many calls since.
+  std::vector<Call> finished_calls(Rank rank, std::uint64_t sequence);
   /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
   std::uint64_t own_sequence(Rank rank);
 
   /// Loop: writes on the copy that the rank is in this operation, unless the copy shows a newer one.
-  void note_sequence(Rank rank, std::uint64_t sequence);
+  void note_sequence(Rank rank, std::uint64_t sequence) { note(rank, {sequence, CallState::kRunning, kNoRank}, {}); }
+  /// Loop: writes on the copy that the rank has finished the last of these calls, unless the copy shows that or more.
+  void note_finished(Rank rank, const std::vector<Call>& calls) {
+    note(rank, {calls.back().sequence, CallState::kDone, kNoRank}, calls);
+  }
   /// Loop: answers a question with the newest calls of each of these ranks of this process. If a rank has no board,
   /// because peers map its memory or because it has not begun, the answer only shows that the process runs.
   void answer(const std::vector<Rank>& ranks, const Send& send);
@@ -64,12 +72,14 @@ class BoardExchange {
 
  private:
   CallBoard* writable(Rank rank);
+  void note(Rank rank, const BoardState& state, const std::vector<Call>& calls);
 
-  /// The copies by rank. Releases in writable() and note_sequence() pair with copy()'s acquire.
+  /// The copies by rank. Releases in writable() and note() pair with copy()'s acquire.
   std::vector<std::atomic<const CallBoard*>> copies_;
   std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
-  /// A board of 2 KiB for all ranks of which only the number of their operation, the key, was noted.
-  std::map<std::uint64_t, std::unique_ptr<CallBoard>> noted_;
+  /// A board of 2 KiB for all ranks of which the same was noted: the number of their operation and, if they have
+  /// finished it, a hash of their calls, else 0.
+  std::map<std::pair<std::uint64_t, Fingerprint>, std::unique_ptr<CallBoard>> noted_;
   /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
   /// nothing else depends on it.
   std::vector<std::atomic<Clock::rep>> owing_since_;

@@ -29,6 +29,7 @@ void FinalizeExchange::wait_for_late_ranks() {
   constexpr std::chrono::milliseconds kLate{250}, kTurn{8};
   late_timer_ = loop_.after(kLate + ranks_per_core_ * kTurn, [this] {
     tell_who_has_come();
+    tell_what_late_ranks_finished();
     wait_for_late_ranks();
   });
 }
@@ -44,6 +45,28 @@ void FinalizeExchange::tell_who_has_come() {
     if (sequence != 0 && members_.set_finishing(rank, sequence))
       events.push_back(
           MemberEvent{.rank = rank, .kind = MemberEventKind::kFinishing, .sequence = sequence, .note = {}});
+  }
+  callbacks_.send_events(events);
+}
+
+void FinalizeExchange::hear_that_some_wait(std::uint64_t sequence) {
+  if (closed_ || all_have_come() || sequence <= awaited_) return;
+  awaited_ = sequence;
+  tell_what_late_ranks_finished();
+  if (late_timer_ == 0) wait_for_late_ranks();
+}
+
+/// A rank that has not finished yet is looked at again whenever the timer ends.
+void FinalizeExchange::tell_what_late_ranks_finished() {
+  if (awaited_ < 2) return;
+  const std::uint64_t last = awaited_ - 1;
+  std::vector<MemberEvent> events;
+  for (const Rank rank : connections_.ranks_at(connections_.self())) {
+    if (boards_.finalize_of(rank) != 0) continue;
+    std::vector<Call> calls = boards_.finished_calls(rank, last);
+    if (calls.empty() || !members_.set_finished(rank, last)) continue;
+    events.push_back(MemberEvent{
+        .rank = rank, .kind = MemberEventKind::kFinished, .sequence = last, .note = {}, .calls = std::move(calls)});
   }
   callbacks_.send_events(events);
 }

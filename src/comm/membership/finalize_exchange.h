@@ -35,6 +35,10 @@ class FinalizeExchange {
   void set_pace(int ranks_per_core) { ranks_per_core_ = ranks_per_core; }
   /// A rank of this process has come, with this number as that of its Finalize. The copies of boards show it.
   void come(Rank rank, std::uint64_t sequence);
+  /// Some rank waits in Finalize, its operation with this number. The ranks of this process that are late tell that
+  /// they have finished the operation before, once they have, because that may be all that it waits for. If numbers
+  /// differ, the highest counts, and those that wait with another one ask.
+  void hear_that_some_wait(std::uint64_t sequence);
   Status take(const PeerProcess& peer, ByteView payload);
   /// Sends what a peer may have missed: that all ranks have come or, to the parent, that all below have.
   void send_state(PeerProcess& peer);
@@ -48,6 +52,7 @@ class FinalizeExchange {
   void all_come(std::uint64_t sequence);
   void wait_for_late_ranks();
   void tell_who_has_come();
+  void tell_what_late_ranks_finished();
 
   EventLoop& loop_;
   ControlConnections& connections_;
@@ -56,6 +61,7 @@ class FinalizeExchange {
   const Callbacks callbacks_;
   FinalizeTree tree_;
   EventLoop::TimerId late_timer_ = 0;
+  std::uint64_t awaited_ = 0;  // the highest number of a Finalize in which some rank waits
   int ranks_per_core_ = 1;
   bool closed_ = false;
 };

@@ -38,7 +38,7 @@ MemberTable::MemberTable(TableMessage table)
       members_(std::move(table.members)),
       lives_(members_.size()),
       last_sequences_(members_.size()),
-      finishing_(members_.size()) {}
+      progress_(members_.size()) {}
 
 Liveness MemberTable::liveness(Rank rank) const {
   const MutexLock lock(mutex_);
@@ -90,19 +90,27 @@ bool MemberTable::end_life(Rank rank, Liveness liveness, std::uint64_t last_sequ
   return true;
 }
 
-bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) {
+bool MemberTable::set_progress(Rank rank, std::uint64_t progress) {
   const MutexLock lock(mutex_);
-  if (finishing_[index(rank)] >= sequence) return false;
-  finishing_[index(rank)] = sequence;
+  if (progress_[index(rank)] >= progress) return false;
+  progress_[index(rank)] = progress;
   return true;
 }
+
+bool MemberTable::set_finishing(Rank rank, std::uint64_t sequence) { return set_progress(rank, 2 * sequence); }
+
+bool MemberTable::set_finished(Rank rank, std::uint64_t sequence) { return set_progress(rank, 2 * sequence + 1); }
 
 std::vector<MemberEvent> MemberTable::life_events() const {
   const MutexLock lock(mutex_);
   std::vector<MemberEvent> items;
   // Events that differ in their ranks only stand next to each other, because a message tells the rest of them once.
-  for (Rank rank{0}; rank.value < ranks(); ++rank)
-    if (finishing_[index(rank)] != 0) items.push_back({rank, MemberEventKind::kFinishing, finishing_[index(rank)], {}});
+  for (const MemberEventKind kind : {MemberEventKind::kFinishing, MemberEventKind::kFinished})
+    for (Rank rank{0}; rank.value < ranks(); ++rank) {
+      const std::uint64_t progress = progress_[index(rank)];
+      const bool fits = (progress % 2 == 1) == (kind == MemberEventKind::kFinished);
+      if (progress != 0 && fits) items.push_back({rank, kind, progress / 2, {}});
+    }
   for (Rank rank{0}; rank.value < ranks(); ++rank) {
     if (lives_[index(rank)] == Liveness::kAlive) continue;
     const std::uint64_t last = last_sequences_[index(rank)];

@@ -63,8 +63,10 @@ class MemberTable {
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. Returns false if that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
+  /// The rank has finished this operation, but has not come to Finalize. Returns false if that or more was known.
+  bool set_finished(Rank rank, std::uint64_t sequence);
   void set_finished_by_all(std::uint64_t sequence);
-  /// The events of all ranks that are known to be finishing or to have ended.
+  /// The events of all ranks that are known to be finishing, to have finished or to have ended; without calls.
   std::vector<MemberEvent> life_events() const;
   /// Sets the cause. Only the first one counts; it returns false if there was one before.
   bool set_cause(FailureCause cause);
@@ -75,6 +77,7 @@ class MemberTable {
   void notify() TUTTI_EXCLUDES(mutex_);
 
  private:
+  bool set_progress(Rank rank, std::uint64_t progress);
   static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
   std::size_t listener_count() const;
   /// nullptr if there are fewer.
@@ -86,8 +89,9 @@ class MemberTable {
   // These are by rank, and there may be thousands of ranks. So a note, which few of them have, is kept apart.
   std::vector<Liveness> lives_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::uint64_t> last_sequences_ TUTTI_GUARDED_BY(mutex_);
-  std::vector<std::uint64_t> finishing_ TUTTI_GUARDED_BY(mutex_);  // 0: it is not known to be finishing
-  std::map<Rank, std::string> notes_ TUTTI_GUARDED_BY(mutex_);     // of ranks that could not be reached
+  /// 2n: the rank has come to Finalize, its operation n. 2n + 1: it has finished operation n. 0: neither was said.
+  std::vector<std::uint64_t> progress_ TUTTI_GUARDED_BY(mutex_);
+  std::map<Rank, std::string> notes_ TUTTI_GUARDED_BY(mutex_);  // of ranks that could not be reached
   std::uint64_t finished_by_all_ TUTTI_GUARDED_BY(mutex_) = 0;
   FailureCause cause_ TUTTI_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<ListenerSlot>> listeners_ TUTTI_GUARDED_BY(mutex_);

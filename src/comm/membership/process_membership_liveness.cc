@@ -91,7 +91,12 @@ Status ProcessMembership::take_events(const PeerProcess& peer, ByteView payload)
 bool ProcessMembership::apply(const MemberEvent& item) {
   if (item.kind == MemberEventKind::kFinishing) {
     boards_->note_sequence(item.rank, item.sequence);
+    if (finalize_) finalize_->hear_that_some_wait(item.sequence);
     return member_table_->set_finishing(item.rank, item.sequence);
+  }
+  if (item.kind == MemberEventKind::kFinished) {
+    boards_->note_finished(item.rank, item.calls);
+    return member_table_->set_finished(item.rank, item.sequence);
   }
   if (is_local(item.rank)) {  // the rank lives, but nobody will wait for it or listen to it any more
     if (member_table_->liveness(item.rank) != Liveness::kAlive || item.kind != MemberEventKind::kDead) return false;
@@ -147,6 +152,11 @@ void ProcessMembership::send_state(PeerProcess& peer) {
   for (const Rank rank : local_ranks_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
   std::vector<MemberEvent> events = member_table_->life_events();
+  for (MemberEvent& item : events)
+    if (item.kind == MemberEventKind::kFinished) item.calls = boards_->finished_calls(item.rank, item.sequence);
+  std::erase_if(events, [](const MemberEvent& item) {
+    return item.kind == MemberEventKind::kFinished && item.calls.empty();  // the rank has made many calls since
+  });
   if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   if (finalize_) finalize_->send_state(peer);

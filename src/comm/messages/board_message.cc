@@ -3,16 +3,11 @@
 #include <algorithm>
 
 namespace tutti {
-namespace {
 
-constexpr std::size_t kCallSize = 24;
-
-bool possible(const Call& call) {
+bool is_possible(const Call& call) {
   return static_cast<int>(call.collective) < kCollectives && static_cast<int>(call.type) < kDataTypes &&
          static_cast<int>(call.wire) < kDataTypes;
 }
-
-}  // namespace
 
 BoardMessage read_board(Rank rank, const CallBoard& board, std::uint64_t depth) {
   BoardMessage message{rank, board.state(), {}};
@@ -59,7 +54,7 @@ Status decode(ByteView data, BoardMessage* message) {
     call.sequence = in.u64();
     call.count = in.u64();
     unpack_call(in.u64(), &call);
-    if (call.sequence <= last || call.sequence > message->state.sequence || !possible(call)) in.refuse();
+    if (call.sequence <= last || call.sequence > message->state.sequence || !is_possible(call)) in.refuse();
     last = call.sequence;
   }
   return in.finish("board");

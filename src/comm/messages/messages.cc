@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "comm/messages/board_message.h"
 #include "net/message_fields.h"
 
 namespace tutti {
@@ -16,7 +17,7 @@ constexpr std::size_t kMaxSettings = 256;
 constexpr std::size_t kAddressSize = 17;
 constexpr std::size_t kHostSize = 24;      // the fewest bytes that one can have
 constexpr std::size_t kMemberSize = 42;    // likewise
-constexpr std::size_t kEventRunSize = 21;  // likewise
+constexpr std::size_t kEventRunSize = 25;  // likewise
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMostOperations = std::uint64_t{1} << 62;
 constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
@@ -184,6 +185,10 @@ const char* fields(FieldWriter& io, const MemberEventsMessage& m) {
   io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](std::span<const MemberEvent> run) {
     io(run[0].kind, run[0].sequence);
     io.line(run[0].note, kMaxNote);
+    io.list(run[0].calls, MemberEventsMessage::kMaxCalls, kCallSize, [&](const Call& call) {
+      const std::uint64_t what = pack_call(call);
+      io(call.sequence, call.count, what);
+    });
     io.list(run, MemberEventsMessage::kMaxItems, 4, [&](const MemberEvent& item) { io(item.rank); });
   });
   return "member event";
@@ -195,7 +200,16 @@ const char* fields(FieldReader& io, MemberEventsMessage& m) {
   io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](MemberEvent& alike) {
     io(alike.kind, alike.sequence);
     io.line(alike.note, kMaxNote);
-    io.check(alike.kind <= MemberEventKind::kFinalized && alike.sequence < kMostOperations);
+    io.check(alike.kind <= MemberEventKind::kFinished && alike.sequence < kMostOperations);
+    std::uint64_t last = 0;
+    io.list(alike.calls, MemberEventsMessage::kMaxCalls, kCallSize, [&](Call& call) {
+      std::uint64_t what = 0;
+      io(call.sequence, call.count, what);
+      unpack_call(what, &call);
+      io.check(is_possible(call) && call.sequence > last);
+      last = call.sequence;
+    });
+    io.check(alike.kind == MemberEventKind::kFinished ? last == alike.sequence && last != 0 : alike.calls.empty());
     std::vector<Rank> list;
     io.list(list, MemberEventsMessage::kMaxItems - m.items.size(), 4, [&](Rank& rank) { io(rank); });
     io.check(!list.empty());

@@ -11,6 +11,7 @@
 
 #include "comm/messages/failure_cause.h"
 #include "comm/messages/unique_id.h"
+#include "core/fingerprint.h"
 #include "net/address.h"
 #include "net/codec.h"
 #include "net/crypto.h"
@@ -135,9 +136,10 @@ struct TableSourceMessage {
   Member parent;
 };
 
-/// kFinishing: the rank lives and has come to its last operation, Finalize. The other kinds are ends of a rank.
-/// kFinalized: it has left, and all ranks have finished the operation `sequence`.
-enum class MemberEventKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2, kFinalized = 3 };
+/// kFinishing: the rank lives and has come to its last operation, Finalize. kFinished: it lives and has finished the
+/// operation before the Finalize in which others wait. The other kinds are ends of a rank. kFinalized: it has left, and
+/// all ranks have finished the operation `sequence`.
+enum class MemberEventKind : std::uint8_t { kFinishing = 0, kLeft = 1, kDead = 2, kFinalized = 3, kFinished = 4 };
 
 struct MemberEvent {
   Rank rank = kNoRank;
@@ -145,10 +147,13 @@ struct MemberEvent {
   std::uint64_t sequence = 0;  ///< of Finalize, if it is finishing; else of the last operation that it had finished, 0
                                ///< if that is not known
   std::string note;            ///< what is known of a death, such as "not reachable for 10 s"
+  /// The rank's newest calls up to that operation, which is the last of them, if the kind is kFinished. Ranks that
+  /// waited for it compare them with their own.
+  std::vector<Call> calls = {};
 
   /// Whether the other event differs from this one in its rank at most.
   bool is_like(const MemberEvent& other) const {
-    return kind == other.kind && sequence == other.sequence && note == other.note;
+    return kind == other.kind && sequence == other.sequence && note == other.note && calls == other.calls;
   }
 };
 
@@ -156,6 +161,7 @@ struct MemberEvent {
 /// their ranks only, the rest travels once, because most ranks leave after the same operation.
 struct MemberEventsMessage {
   static constexpr std::size_t kMaxItems = 256;
+  static constexpr std::size_t kMaxCalls = 8;  // of one event
   std::vector<MemberEvent> items;
 };
 

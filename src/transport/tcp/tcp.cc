@@ -204,8 +204,10 @@ void TcpEndpoint::make_progress() {
 bool TcpEndpoint::delivered(Rank* late, const Receives& receives) {
   look_around();
   *late = kNoRank;
-  for (TcpLink* one : made_)
-    if ((!receives || receives(one->peer())) && !one->delivered() && *late == kNoRank) *late = one->peer();
+  for (TcpLink* one : made_) {
+    const bool asked = !receives || receives(one->peer(), one->lane());
+    if (asked && !one->delivered() && *late == kNoRank) *late = one->peer();
+  }
   return *late == kNoRank;
 }
 

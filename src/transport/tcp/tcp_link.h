@@ -37,6 +37,7 @@ class TcpLink final : private TcpInbox::Listener {
   TcpLink& operator=(const TcpLink&) = delete;
 
   Rank peer() const { return peer_; }
+  Lane lane() const { return lane_; }
   TcpOutbox& outbox() { return outbox_; }
   const ReleaseCounts& releases() {
     inbox_.told();

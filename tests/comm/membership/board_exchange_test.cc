@@ -73,6 +73,58 @@ TEST(Boards, RanksInTheirLastOperationHaveOneBoardUntilTheirOwnComes) {
   EXPECT_EQ(exchange.copy(Rank{2})->state().sequence, 7u);
 }
 
+/// Barriers up to this one, and before them a broadcast.
+std::vector<Call> calls_to(std::uint64_t last) {
+  std::vector<Call> calls{{.sequence = last - 1, .collective = Collective::kBroadcast, .root = Rank{1}},
+                          {.sequence = last, .collective = Collective::kBarrier}};
+  return calls;
+}
+
+TEST(Boards, WhatARankHasFinishedIsNotedUnlessMoreIsKnown) {
+  BoardExchange exchange(2);
+  const auto shows = [&](std::uint64_t sequence, CallState state) {
+    const BoardState now = exchange.copy(Rank{1})->state();
+    return now.sequence == sequence && now.state == state;
+  };
+  exchange.note_sequence(Rank{1}, 7);
+  exchange.note_finished(Rank{1}, calls_to(6));
+  EXPECT_TRUE(shows(7, CallState::kRunning));
+  EXPECT_TRUE(exchange.finished_calls(Rank{1}, 6).empty()) << "what it called is not known";
+  exchange.note_finished(Rank{1}, calls_to(7));
+  EXPECT_TRUE(shows(7, CallState::kDone));
+  EXPECT_EQ(exchange.finished_calls(Rank{1}, 7), calls_to(7));
+  exchange.note_sequence(Rank{1}, 7);
+  EXPECT_TRUE(shows(7, CallState::kDone));
+  exchange.note_sequence(Rank{1}, 8);
+  EXPECT_TRUE(shows(8, CallState::kRunning));
+}
+
+TEST(Boards, RanksThatHaveFinishedAlikeHaveOneBoard) {
+  BoardExchange exchange(3);
+  for (const Rank rank : {Rank{0}, Rank{1}}) exchange.note_finished(rank, calls_to(7));
+  std::vector<Call> other = calls_to(7);
+  other[0].root = Rank{2};
+  exchange.note_finished(Rank{2}, other);
+  EXPECT_EQ(exchange.copy(Rank{0}), exchange.copy(Rank{1}));
+  EXPECT_NE(exchange.copy(Rank{0}), exchange.copy(Rank{2}));
+  EXPECT_EQ(exchange.copy(Rank{2})->find(6).call.root, Rank{2});
+}
+
+TEST(Boards, CallsOfARankOfThisProcessAreThoseOfItsBoard) {
+  BoardExchange exchange(2);
+  CallBoard board;
+  exchange.set_own(Rank{0}, &board);
+  for (std::uint64_t sequence = 1; sequence <= 20; ++sequence) board.begin({.sequence = sequence});
+  EXPECT_TRUE(exchange.finished_calls(Rank{0}, 20).empty()) << "it runs";
+  board.end(20);
+  const std::vector<Call> calls = exchange.finished_calls(Rank{0}, 20);
+  ASSERT_EQ(calls.size(), MemberEventsMessage::kMaxCalls);
+  EXPECT_EQ(calls.back().sequence, 20u);
+  for (std::uint64_t sequence = 21; sequence <= 100; ++sequence) board.begin({.sequence = sequence});
+  EXPECT_TRUE(exchange.finished_calls(Rank{0}, 20).empty()) << "its board shows it no more";
+  exchange.set_own(Rank{0}, nullptr);
+}
+
 TEST(Boards, ProcessesAreAskedAndAnswer) {
   JoiningProcesses processes;
   processes.start_all(3, [](int rank, SharedPage& page) { return ask_and_read(rank, 3, page); });

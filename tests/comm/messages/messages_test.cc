@@ -149,6 +149,7 @@ TEST(Messages, MoreEventsThanAMessageHasAreRefused) {
       bytes.u8(static_cast<std::uint8_t>(MemberEventKind::kLeft));
       bytes.u64(static_cast<std::uint64_t>(run));
       bytes.text("");
+      bytes.u32(0);  // calls
       bytes.u32(static_cast<std::uint32_t>(ranks));
       for (int rank = 0; rank < ranks; ++rank) bytes.u32(static_cast<std::uint32_t>(rank));
     }
@@ -190,6 +191,22 @@ TEST(Messages, OfManyWhoLeftAMessageHasTheRanks) {
   const std::vector<MemberEvent> events = members.life_events();
   EXPECT_EQ(events.size(), 200u);
   EXPECT_LT(encode(MemberEventsMessage{events}).size(), 200u * 4 + 100);
+}
+
+TEST(Messages, OfALivingRankTheNewestIsKept) {
+  TableMessage table;
+  for (std::int32_t rank = 0; rank < 2; ++rank) table.members.push_back(sample_member(rank));
+  MemberTable members(std::move(table));
+  EXPECT_TRUE(members.set_finished(Rank{0}, 7));
+  EXPECT_FALSE(members.set_finished(Rank{0}, 7));
+  EXPECT_FALSE(members.set_finishing(Rank{0}, 7)) << "it has finished more than it had when it came to that";
+  EXPECT_EQ(members.life_events().at(0).kind, MemberEventKind::kFinished);
+  EXPECT_EQ(members.life_events().at(0).sequence, 7u);
+  EXPECT_TRUE(members.set_finishing(Rank{0}, 8));
+  EXPECT_FALSE(members.set_finished(Rank{0}, 7));
+  ASSERT_EQ(members.life_events().size(), 1u);
+  EXPECT_EQ(members.life_events()[0].kind, MemberEventKind::kFinishing);
+  EXPECT_EQ(members.life_events()[0].sequence, 8u);
 }
 
 // A process that connects later hears the same as those that heard the goodbye.
@@ -283,8 +300,20 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   table = sample_table();
   table.members[1].segment_bytes = ~0ull;  // sums of them must not overflow
   EXPECT_FALSE(decode(encode(table), &table).ok());
-  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(4), 0, {}}}};
+  MemberEventsMessage news{{{Rank{1}, static_cast<MemberEventKind>(5), 0, {}}}};
   EXPECT_FALSE(decode(encode(news), &news).ok());
+  const Call six{.sequence = 6}, seven{.sequence = 7}, impossible{.sequence = 7, .collective = Collective{60}};
+  const auto finished = [](std::uint64_t sequence, std::vector<Call> calls, MemberEventKind kind) {
+    MemberEventsMessage message{{{Rank{1}, kind, sequence, {}, std::move(calls)}}};
+    return decode(encode(message), &message).ok();
+  };
+  EXPECT_TRUE(finished(7, {six, seven}, MemberEventKind::kFinished));
+  EXPECT_FALSE(finished(7, {}, MemberEventKind::kFinished)) << "what was called is not said";
+  EXPECT_FALSE(finished(8, {seven}, MemberEventKind::kFinished)) << "nor this";
+  EXPECT_FALSE(finished(7, {seven, six}, MemberEventKind::kFinished));
+  EXPECT_FALSE(finished(7, {impossible}, MemberEventKind::kFinished));
+  EXPECT_FALSE(finished(7, std::vector<Call>(9, seven), MemberEventKind::kFinished));
+  EXPECT_FALSE(finished(7, {seven}, MemberEventKind::kFinishing));
   for (const std::uint64_t sequence : {std::uint64_t{0}, std::uint64_t{1} << 62}) {
     FinishingMessage finishing{sequence, true};
     EXPECT_FALSE(decode(encode(finishing), &finishing).ok()) << sequence;

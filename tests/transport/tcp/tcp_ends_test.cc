@@ -89,7 +89,9 @@ TEST(TcpEnds, MayCloseWhenAllIsAcknowledged) {
   const int sent = send_all(*first, Rank{1}, size);
   EXPECT_FALSE(first->delivered(&late)) << "nobody has received anything";
   EXPECT_EQ(late, Rank{1});
-  EXPECT_TRUE(first->delivered(&late, [](Rank) { return false; })) << "it receives nothing more";
+  EXPECT_FALSE(first->delivered(&late, [](Rank reader, Lane lane) { return reader == Rank{1} && lane == Lane{0}; }));
+  EXPECT_TRUE(first->delivered(&late, [](Rank, Lane lane) { return lane != Lane{0}; })) << "nothing was sent there";
+  EXPECT_TRUE(first->delivered(&late, [](Rank reader, Lane) { return reader != Rank{1}; })) << "it receives nothing";
   for (int number = 1; number < sent; ++number)
     poll_until("a message", [&] { return first->delivered(&late), take(*second, Rank{0}, size, number); });
   poll_until("the last message", [&] { return second->make_progress(), first->delivered(&late); });
