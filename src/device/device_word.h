@@ -136,9 +136,9 @@ TUTTI_HD inline std::uint64_t device_clock() {
 /// keep everybody else from a core.
 TUTTI_HD inline void device_pause([[maybe_unused]] std::uint32_t looks) {
 #if !defined(__CUDA_ARCH__)
-  constexpr std::uint32_t kYields = 20, kNapsOfALength = 4, kMostDoublings = 5;
+  constexpr std::uint32_t kYields = 20, kNapsPerLength = 4, kMostDoublings = 5;
   if (looks < kYields) return std::this_thread::yield();
-  const std::uint32_t doublings = std::min((looks - kYields) / kNapsOfALength, kMostDoublings);
+  const std::uint32_t doublings = std::min((looks - kYields) / kNapsPerLength, kMostDoublings);
   std::this_thread::sleep_for(std::chrono::microseconds{50} * (1U << doublings));
 #endif
 }

@@ -69,9 +69,11 @@ void add_messages(const Corpus& corpus) {
   corpus.add("message", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
   corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));
   corpus.add("message", "segment", 6, encode(SegmentMessage{4096}));
-  corpus.add("message", "member_events", 7,
-             encode(MemberEventsMessage{
-                 {{Rank{1}, MemberEventKind::kDead, 7, "gone"}, {Rank{2}, MemberEventKind::kFinalized, 8, ""}}}));
+  corpus.add(
+      "message", "member_events", 7,
+      encode(MemberEventsMessage{{{Rank{1}, MemberEventKind::kDead, 7, "gone"},
+                                  {Rank{2}, MemberEventKind::kFinalized, 8, ""},
+                                  {Rank{0}, MemberEventKind::kFinished, 8, "", {{.sequence = 7}, {.sequence = 8}}}}}));
   corpus.add("message", "cause", 8, encode(FailureCause{Code::kMismatch, Rank{0}, Rank{1}, "why"}));
   corpus.add("message", "ask_id", 9, encode(AskIdMessage{1, Rank{1}}));
   corpus.add("message", "give_id", 10, encode(GiveIdMessage{1, true, {}}));

@@ -11,12 +11,12 @@ constexpr std::uint64_t kAnswerDepth = 8;
 /// Honest ranks finish with the same operation, or a few; whoever makes numbers up gets one board a rank.
 constexpr std::size_t kMostNoted = 16;
 
+/// The newest calls up to this one that the board shows, oldest first.
 std::vector<Call> calls_up_to(const CallBoard& board, std::uint64_t last) {
   std::vector<Call> calls;
   constexpr std::uint64_t kMost = MemberEventsMessage::kMaxCalls;
   for (std::uint64_t sequence = last > kMost ? last - kMost + 1 : 1; sequence <= last; ++sequence)
     if (const PostedCall posted = board.find(sequence); posted.known) calls.push_back(posted.call);
-  if (!calls.empty() && calls.back().sequence != last) calls.clear();
   return calls;
 }
 
@@ -71,7 +71,8 @@ std::vector<Call> BoardExchange::finished_calls(Rank rank, std::uint64_t sequenc
   const MutexLock lock(own_mutex_);
   const auto own = own_.find(rank);
   const CallBoard& board = own != own_.end() ? *own->second : *copy(rank);
-  return board.state().has_finished(sequence) ? calls_up_to(board, sequence) : std::vector<Call>{};
+  if (!board.state().has_finished(sequence) || !board.find(sequence).known) return {};
+  return calls_up_to(board, sequence);
 }
 
 std::uint64_t BoardExchange::own_sequence(Rank rank) {
@@ -80,22 +81,24 @@ std::uint64_t BoardExchange::own_sequence(Rank rank) {
   return found == own_.end() ? 0 : found->second->state().sequence;
 }
 
-void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<Call>& calls) {
-  const BoardState known = copy(rank)->state();
+/// What was known of the rank's calls stays, so that a call that differs is found.
+void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<Call>& told) {
+  const CallBoard* const before = copy(rank);
+  const BoardState known = before->state();
   const bool finished = state.state == CallState::kDone && !known.has_finished(state.sequence);
   if (known.sequence > state.sequence || (known.sequence == state.sequence && !finished)) return;
-  const BoardMessage noted{rank, state, calls};
+  const BoardMessage noted{rank, state, told.empty() ? calls_up_to(*before, state.sequence) : told};
   if (const auto heard = heard_.find(rank); heard != heard_.end()) return write_board(noted, heard->second.get());
-  Fingerprint hash = 0;
-  for (const Call& call : calls) hash = mix64(hash + fingerprint_of(call));
-  const std::pair key(state.sequence, hash);
-  if (!noted_.contains(key) && noted_.size() == kMostNoted) return write_board(noted, writable(rank));
-  std::unique_ptr<CallBoard>& board = noted_[key];
-  if (!board) {
-    board = std::make_unique<CallBoard>();
-    write_board(noted, board.get());
+  const auto is_alike = [&](const NotedBoard& one) {
+    return one.state.sequence == state.sequence && one.state.state == state.state && one.calls == noted.calls;
+  };
+  auto found = std::find_if(noted_.begin(), noted_.end(), is_alike);
+  if (found == noted_.end()) {
+    if (noted_.size() == kMostNoted) return write_board(noted, writable(rank));
+    found = noted_.insert(noted_.end(), {state, noted.calls, std::make_unique<CallBoard>()});
+    write_board(noted, found->board.get());
   }
-  copies_[static_cast<std::size_t>(rank.value)].store(board.get(), std::memory_order_release);
+  copies_[static_cast<std::size_t>(rank.value)].store(found->board.get(), std::memory_order_release);
 }
 
 void BoardExchange::answer(const std::vector<Rank>& ranks, const Send& send) {

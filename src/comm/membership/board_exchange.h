@@ -9,7 +9,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "comm/messages/board_message.h"
@@ -46,8 +45,8 @@ class BoardExchange {
 
   /// Whether the own boards that are known show that their ranks have finished this call.
   bool own_have_finished(std::uint64_t sequence);
-  /// Returns the newest calls of a rank up to this one, which is the last of them; none if the rank, as far as is
-  /// known, has not finished it, or has made many calls since.
+  /// Returns the newest calls of a rank up to the one with this number, which it must have finished, by its own board
+  /// or by the copy; none if that does not show the call.
   std::vector<Call> finished_calls(Rank rank, std::uint64_t sequence);
   /// Returns the newest call number on an own board; 0 if nothing was called yet, or there is no board.
   std::uint64_t own_sequence(Rank rank);
@@ -72,14 +71,19 @@ class BoardExchange {
 
  private:
   CallBoard* writable(Rank rank);
-  void note(Rank rank, const BoardState& state, const std::vector<Call>& calls);
+  /// A board of 2 KiB for all ranks of which the same was noted.
+  struct NotedBoard {
+    BoardState state;
+    std::vector<Call> calls;
+    std::unique_ptr<CallBoard> board;
+  };
+
+  void note(Rank rank, const BoardState& state, const std::vector<Call>& told);
 
   /// The copies by rank. Releases in writable() and note() pair with copy()'s acquire.
   std::vector<std::atomic<const CallBoard*>> copies_;
   std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
-  /// A board of 2 KiB for all ranks of which the same was noted: the number of their operation and, if they have
-  /// finished it, a hash of their calls, else 0.
-  std::map<std::pair<std::uint64_t, Fingerprint>, std::unique_ptr<CallBoard>> noted_;
+  std::vector<NotedBoard> noted_;                     // their boards never change
   /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
   /// nothing else depends on it.
   std::vector<std::atomic<Clock::rep>> owing_since_;

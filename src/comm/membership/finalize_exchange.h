@@ -2,7 +2,7 @@
 // connected to a few others only.
 //
 // The finalize tree counts those that have come. If somebody does not come, each that has come is an event, which
-// travels as the end of a rank does.
+// travels as the end of a rank does, and so is what each that is late has finished.
 #pragma once
 
 #include <cstdint>

@@ -151,13 +151,13 @@ void ProcessMembership::send_state(PeerProcess& peer) {
   send_cause(*peer.connection());
   for (const Rank rank : local_ranks_)
     boards_->publish(rank, [&peer](ByteView message) { peer.send(MessageType::kBoard, message); });
-  std::vector<MemberEvent> events = member_table_->life_events();
-  for (MemberEvent& item : events)
+  std::vector<MemberEvent> events;
+  for (MemberEvent& item : member_table_->life_events()) {
+    if (order().is_mesh() && !is_local(item.rank)) continue;
     if (item.kind == MemberEventKind::kFinished) item.calls = boards_->finished_calls(item.rank, item.sequence);
-  std::erase_if(events, [](const MemberEvent& item) {
-    return item.kind == MemberEventKind::kFinished && item.calls.empty();  // the rank has made many calls since
-  });
-  if (order().is_mesh()) std::erase_if(events, [this](const MemberEvent& item) { return !is_local(item.rank); });
+    if (item.kind == MemberEventKind::kFinished && item.calls.empty()) continue;  // the peer would have to ask anyway
+    events.push_back(std::move(item));
+  }
   send_in_messages(events, [&peer](ByteView message) { peer.send(MessageType::kMemberEvents, message); });
   if (finalize_) finalize_->send_state(peer);
   connector_->ask_again(peer.process());

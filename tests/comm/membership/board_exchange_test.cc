@@ -97,6 +97,7 @@ TEST(Boards, WhatARankHasFinishedIsNotedUnlessMoreIsKnown) {
   EXPECT_TRUE(shows(7, CallState::kDone));
   exchange.note_sequence(Rank{1}, 8);
   EXPECT_TRUE(shows(8, CallState::kRunning));
+  EXPECT_EQ(exchange.finished_calls(Rank{1}, 7), calls_to(7)) << "what it called before is still known";
 }
 
 TEST(Boards, RanksThatHaveFinishedAlikeHaveOneBoard) {
@@ -108,6 +109,8 @@ TEST(Boards, RanksThatHaveFinishedAlikeHaveOneBoard) {
   EXPECT_EQ(exchange.copy(Rank{0}), exchange.copy(Rank{1}));
   EXPECT_NE(exchange.copy(Rank{0}), exchange.copy(Rank{2}));
   EXPECT_EQ(exchange.copy(Rank{2})->find(6).call.root, Rank{2});
+  exchange.note_sequence(Rank{0}, 8);
+  EXPECT_EQ(exchange.copy(Rank{1})->state().sequence, 7u) << "the other one has not come";
 }
 
 TEST(Boards, CallsOfARankOfThisProcessAreThoseOfItsBoard) {

@@ -141,6 +141,21 @@ TEST(Messages, EventsThatAreAlikeTravelAsRanks) {
   }
 }
 
+/// Whoever gets a larger control message closes the connection.
+TEST(Messages, TheLargestListOfEventsFitsAControlMessage) {
+  MemberEventsMessage told;
+  for (std::int32_t rank = 0; rank < 300; ++rank) {
+    MemberEvent& event = told.items.emplace_back(MemberEvent{Rank{rank}, MemberEventKind::kFinished, 100, {}, {}});
+    for (std::uint64_t sequence = 101 - MemberEventsMessage::kMaxCalls; sequence <= 100; ++sequence)
+      event.calls.push_back({.sequence = sequence, .count = static_cast<std::uint64_t>(rank)});
+  }
+  const std::vector<std::byte> bytes = encode(told);
+  EXPECT_LT(bytes.size(), 64u * 1024);
+  MemberEventsMessage heard;
+  ASSERT_TRUE(decode(bytes, &heard).ok());
+  EXPECT_EQ(heard.items.size(), MemberEventsMessage::kMaxItems);
+}
+
 TEST(Messages, MoreEventsThanAMessageHasAreRefused) {
   const auto message_of = [](int runs, int ranks) {
     MessageWriter bytes;
@@ -314,6 +329,9 @@ TEST(Messages, ValuesOutOfRangeAreRefused) {
   EXPECT_FALSE(finished(7, {impossible}, MemberEventKind::kFinished));
   EXPECT_FALSE(finished(7, std::vector<Call>(9, seven), MemberEventKind::kFinished));
   EXPECT_FALSE(finished(7, {seven}, MemberEventKind::kFinishing));
+  EXPECT_FALSE(finished(7, {{.sequence = 7, .collective = Collective::kFinalize}}, MemberEventKind::kFinished));
+  MemberEventsMessage noted{{{Rank{1}, MemberEventKind::kFinished, 7, "a note", {seven}}}};
+  EXPECT_FALSE(decode(encode(noted), &noted).ok());
   for (const std::uint64_t sequence : {std::uint64_t{0}, std::uint64_t{1} << 62}) {
     FinishingMessage finishing{sequence, true};
     EXPECT_FALSE(decode(encode(finishing), &finishing).ok()) << sequence;
