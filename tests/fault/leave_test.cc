@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Milliseconds, LeaveLate, ::testing::Values(500, 600, 80
                          [](const auto& info) { return std::to_string(info.param); });
 
 /// For each communicator half of the ranks are late. When they were asked one by one, it took half a minute. Rank 5 is
-/// later still. When it comes, all others have left, and some of them have not told it that they have received its last
+/// later still. When it comes, all others have left, and it does not know of some whether they have received its last
 /// messages.
 TEST(TimedLeave, TwoCommunicatorsInDifferentOrdersOnManyRanks) {
   run_over_tcp([](tuttiComm_t comm, int rank, Shared&) {

@@ -20,8 +20,8 @@ Status Finalization::run() {
     TUTTI_TRY(failures_.adopt_cause());
     TUTTI_TRY(judge_.look_for_past_disagreement(last_));
   }
-  // What sends have sent may still be in this host's memory, and is lost to a peer that receives it after this rank has
-  // left. A peer that has come to Finalize receives nothing more.
+  // Messages of sends may still be in this host's memory. They are lost if this rank leaves before the peer receives
+  // them. A peer that has come to Finalize receives nothing more.
   const auto all_is_received = [this](Rank* late) {
     return links_.transfers_delivered(late, [this](Rank reader) { return !receives_nothing(reader); });
   };

@@ -5,20 +5,11 @@
 namespace tutti {
 namespace {
 
-/// So many calls go into an answer, because ranks that disagree are a few calls apart at most. The board of a rank that
-/// finishes is sent whole.
-constexpr std::uint64_t kAnswerDepth = 8;
+/// So many calls go into an answer, and into the event of a late rank, because ranks that disagree are a few calls
+/// apart at most. The board of a rank that finishes is sent whole.
+constexpr std::uint64_t kAnswerDepth = MemberEventsMessage::kMaxCalls;
 /// Honest ranks finish with the same operation, or a few; whoever makes numbers up gets one board a rank.
 constexpr std::size_t kMostNoted = 16;
-
-/// The newest calls up to this one that the board shows, oldest first.
-std::vector<Call> calls_up_to(const CallBoard& board, std::uint64_t last) {
-  std::vector<Call> calls;
-  constexpr std::uint64_t kMost = MemberEventsMessage::kMaxCalls;
-  for (std::uint64_t sequence = last > kMost ? last - kMost + 1 : 1; sequence <= last; ++sequence)
-    if (const PostedCall posted = board.find(sequence); posted.known) calls.push_back(posted.call);
-  return calls;
-}
 
 }  // namespace
 
@@ -72,7 +63,7 @@ std::vector<Call> BoardExchange::finished_calls(Rank rank, std::uint64_t sequenc
   const auto own = own_.find(rank);
   const CallBoard& board = own != own_.end() ? *own->second : *copy(rank);
   if (!board.state().has_finished(sequence) || !board.find(sequence).known) return {};
-  return calls_up_to(board, sequence);
+  return calls_up_to(board, sequence, kAnswerDepth);
 }
 
 std::uint64_t BoardExchange::own_sequence(Rank rank) {
@@ -81,13 +72,14 @@ std::uint64_t BoardExchange::own_sequence(Rank rank) {
   return found == own_.end() ? 0 : found->second->state().sequence;
 }
 
-/// What was known of the rank's calls stays, so that a call that differs is found.
-void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<Call>& told) {
+/// If no calls come with the state, the copy goes on showing those that it showed, because one of them may differ from
+/// what other ranks called.
+void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<Call>& calls) {
   const CallBoard* const before = copy(rank);
   const BoardState known = before->state();
   const bool finished = state.state == CallState::kDone && !known.has_finished(state.sequence);
   if (known.sequence > state.sequence || (known.sequence == state.sequence && !finished)) return;
-  const BoardMessage noted{rank, state, told.empty() ? calls_up_to(*before, state.sequence) : told};
+  const BoardMessage noted{rank, state, calls.empty() ? calls_up_to(*before, state.sequence, kAnswerDepth) : calls};
   if (const auto heard = heard_.find(rank); heard != heard_.end()) return write_board(noted, heard->second.get());
   const auto is_alike = [&](const NotedBoard& one) {
     return one.state.sequence == state.sequence && one.state.state == state.state && one.calls == noted.calls;

@@ -78,7 +78,7 @@ class BoardExchange {
     std::unique_ptr<CallBoard> board;
   };
 
-  void note(Rank rank, const BoardState& state, const std::vector<Call>& told);
+  void note(Rank rank, const BoardState& state, const std::vector<Call>& calls);
 
   /// The copies by rank. Releases in writable() and note() pair with copy()'s acquire.
   std::vector<std::atomic<const CallBoard*>> copies_;

@@ -4,18 +4,28 @@
 
 namespace tutti {
 
+namespace {
+
+constexpr std::size_t kCallSize = 24;
+
 bool is_possible(const Call& call) {
   return static_cast<int>(call.collective) < kCollectives && static_cast<int>(call.type) < kDataTypes &&
          static_cast<int>(call.wire) < kDataTypes;
 }
 
-BoardMessage read_board(Rank rank, const CallBoard& board, std::uint64_t depth) {
-  BoardMessage message{rank, board.state(), {}};
-  const std::uint64_t newest = message.state.sequence;
+}  // namespace
+
+std::vector<Call> calls_up_to(const CallBoard& board, std::uint64_t newest, std::uint64_t depth) {
+  std::vector<Call> calls;
   const std::uint64_t count = std::min({depth, newest, CallBoard::kHistory});
   for (std::uint64_t sequence = newest - count + 1; sequence <= newest; ++sequence)
-    if (const PostedCall posted = board.find(sequence); posted.known) message.calls.push_back(posted.call);
-  return message;
+    if (const PostedCall posted = board.find(sequence); posted.known) calls.push_back(posted.call);
+  return calls;
+}
+
+BoardMessage read_board(Rank rank, const CallBoard& board, std::uint64_t depth) {
+  const BoardState state = board.state();
+  return {rank, state, calls_up_to(board, state.sequence, depth)};
 }
 
 void write_board(const BoardMessage& message, CallBoard* copy) {
@@ -23,41 +33,41 @@ void write_board(const BoardMessage& message, CallBoard* copy) {
   copy->copy_state(message.state);
 }
 
+void call_fields(FieldWriter& io, const std::vector<Call>& calls, std::size_t most) {
+  io.list(calls, most, kCallSize, [&](const Call& call) { io(call.sequence, call.count, pack_call(call)); });
+}
+
+void call_fields(FieldReader& io, std::vector<Call>& calls, std::size_t most) {
+  std::uint64_t last = 0;
+  io.list(calls, most, kCallSize, [&](Call& call) {
+    std::uint64_t what = 0;
+    io(call.sequence, call.count, what);
+    unpack_call(what, &call);
+    io.check(call.sequence > last && is_possible(call));
+    last = call.sequence;
+  });
+}
+
 std::vector<std::byte> encode(const BoardMessage& message) {
-  MessageWriter out;
-  out.rank(message.rank);
-  out.u64(message.state.sequence);
-  out.u8(static_cast<std::uint8_t>(message.state.state));
-  out.u32(static_cast<std::uint32_t>(message.state.waiting_for.number()));
-  out.u32(static_cast<std::uint32_t>(message.calls.size()));
-  for (const Call& call : message.calls) {
-    out.u64(call.sequence);
-    out.u64(call.count);
-    out.u64(pack_call(call));
-  }
-  return out.data();
+  FieldWriter io;
+  io(message.rank, message.state.sequence, static_cast<std::uint8_t>(message.state.state));
+  io(message.state.waiting_for.number());
+  call_fields(io, message.calls, CallBoard::kHistory);
+  return io.data();
 }
 
 Status decode(ByteView data, BoardMessage* message) {
-  MessageReader in(data);
-  message->rank = in.rank();
-  message->state.sequence = in.u64();
-  const std::uint8_t state = in.u8();
+  FieldReader io(data);
+  std::uint8_t state = 0;
+  std::int32_t waiting_for = 0;
+  io(message->rank, message->state.sequence, state, waiting_for);
+  io.check(state <= static_cast<std::uint8_t>(CallState::kPointToPoint) && message->state.sequence >> 62 == 0);
+  io.check(waiting_for >= kNoRank.value);
   message->state.state = static_cast<CallState>(state);
-  message->state.waiting_for = ClaimedRank(static_cast<std::int32_t>(in.u32()));
-  if (state > static_cast<std::uint8_t>(CallState::kPointToPoint) || message->state.sequence >> 62 != 0 ||
-      message->state.waiting_for.number() < kNoRank.value)
-    in.refuse();
-  message->calls.resize(in.count(CallBoard::kHistory, kCallSize));
-  std::uint64_t last = 0;
-  for (Call& call : message->calls) {
-    call.sequence = in.u64();
-    call.count = in.u64();
-    unpack_call(in.u64(), &call);
-    if (call.sequence <= last || call.sequence > message->state.sequence || !is_possible(call)) in.refuse();
-    last = call.sequence;
-  }
-  return in.finish("board");
+  message->state.waiting_for = ClaimedRank(waiting_for);
+  call_fields(io, message->calls, CallBoard::kHistory);
+  io.check(message->calls.empty() || message->calls.back().sequence <= message->state.sequence);
+  return io.finish("board");
 }
 
 }  // namespace tutti

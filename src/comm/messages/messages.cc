@@ -185,10 +185,7 @@ const char* fields(FieldWriter& io, const MemberEventsMessage& m) {
   io.list(runs, MemberEventsMessage::kMaxItems, kEventRunSize, [&](std::span<const MemberEvent> run) {
     io(run[0].kind, run[0].sequence);
     io.line(run[0].note, kMaxNote);
-    io.list(run[0].calls, MemberEventsMessage::kMaxCalls, kCallSize, [&](const Call& call) {
-      const std::uint64_t what = pack_call(call);
-      io(call.sequence, call.count, what);
-    });
+    call_fields(io, run[0].calls, MemberEventsMessage::kMaxCalls);
     io.list(run, MemberEventsMessage::kMaxItems, 4, [&](const MemberEvent& item) { io(item.rank); });
   });
   return "member event";
@@ -201,17 +198,10 @@ const char* fields(FieldReader& io, MemberEventsMessage& m) {
     io(alike.kind, alike.sequence);
     io.line(alike.note, kMaxNote);
     io.check(alike.kind <= MemberEventKind::kFinished && alike.sequence < kMostOperations);
-    std::uint64_t last = 0;
-    io.list(alike.calls, MemberEventsMessage::kMaxCalls, kCallSize, [&](Call& call) {
-      std::uint64_t what = 0;
-      io(call.sequence, call.count, what);
-      unpack_call(what, &call);
-      const bool is_last = call.collective == Collective::kFinalize;  // a rank that has come to it says so instead
-      io.check(is_possible(call) && !is_last && call.sequence > last);
-      last = call.sequence;
-    });
-    const bool finished = alike.kind == MemberEventKind::kFinished;
-    io.check(finished ? last == alike.sequence && last != 0 && alike.note.empty() : alike.calls.empty());
+    call_fields(io, alike.calls, MemberEventsMessage::kMaxCalls);
+    for (const Call& call : alike.calls) io.check(call.collective != Collective::kFinalize);  // it is no late rank then
+    const bool is_last = !alike.calls.empty() && alike.calls.back().sequence == alike.sequence;
+    io.check(alike.kind == MemberEventKind::kFinished ? is_last && alike.note.empty() : alike.calls.empty());
     std::vector<Rank> list;
     io.list(list, MemberEventsMessage::kMaxItems - m.items.size(), 4, [&](Rank& rank) { io(rank); });
     io.check(!list.empty());

@@ -141,15 +141,15 @@ TEST(Messages, EventsThatAreAlikeTravelAsRanks) {
   }
 }
 
-/// Whoever gets a larger control message closes the connection.
+/// A process closes a connection on which a larger control message comes.
 TEST(Messages, TheLargestListOfEventsFitsAControlMessage) {
-  MemberEventsMessage told;
+  MemberEventsMessage list;
   for (std::int32_t rank = 0; rank < 300; ++rank) {
-    MemberEvent& event = told.items.emplace_back(MemberEvent{Rank{rank}, MemberEventKind::kFinished, 100, {}, {}});
+    MemberEvent& event = list.items.emplace_back(MemberEvent{Rank{rank}, MemberEventKind::kFinished, 100, {}, {}});
     for (std::uint64_t sequence = 101 - MemberEventsMessage::kMaxCalls; sequence <= 100; ++sequence)
       event.calls.push_back({.sequence = sequence, .count = static_cast<std::uint64_t>(rank)});
   }
-  const std::vector<std::byte> bytes = encode(told);
+  const std::vector<std::byte> bytes = encode(list);
   EXPECT_LT(bytes.size(), 64u * 1024);
   MemberEventsMessage heard;
   ASSERT_TRUE(decode(bytes, &heard).ok());
