@@ -27,6 +27,11 @@ std::size_t calls_for(int ranks) {
   return std::clamp<std::size_t>(kCalls * 8 / static_cast<std::size_t>(std::max(ranks, 1)), kLeastCalls, kCalls);
 }
 
+Time with_margin(Time time, Time percent) {
+  constexpr Time kMost = CostModel::kNever - 1;
+  return time > kMost / 2 ? kMost : time + time / 100 * percent;
+}
+
 }  // namespace
 
 CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(machine), hosts_(hosts) {
@@ -37,7 +42,7 @@ CostModel::CostModel(const Machine& machine, const HostMap* hosts) : machine_(ma
   network_.same_boot_id = machine.same_boot_id;
 }
 
-Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes block, int root) {
+Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes block, int root, Time longest) {
   block = std::min(block, kLargestBlock);
   const Choice choice = choose(collective, block, machine_, algorithm.name, Bytes{0}, hosts_);
   if (choice.name_refused) return kNever;
@@ -49,9 +54,13 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
   call.repeated = !is_rooted(collective);  // programs rarely repeat a root: its next call would hide its last rank
   SimulationLimits limits;
   limits.steps = kMostSteps;
+  limits.until_repeats = true;
+  limits.longest = longest;
   limits.passes = call.repeated ? calls_for(machine_.ranks) : kTiles;
   const Prediction prediction = simulator_.simulate(algorithm, call, network_, limits);
-  return prediction.method == SimulationMethod::kTooLarge ? kNever : std::max<Time>(prediction.time, 0);
+  const bool simulated =
+      prediction.method == SimulationMethod::kEvents || prediction.method == SimulationMethod::kSymmetry;
+  return simulated ? std::max<Time>(prediction.time, 0) : kNever;
 }
 
 bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) const {
@@ -63,35 +72,38 @@ bool CostModel::is_candidate(const Algorithm& algorithm, Collective collective) 
 }
 
 std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred, Time margin) {
-  const Time least = *std::min_element(times.begin(), times.end());
-  const Time most = least > kNever / 2 ? kNever : least + least / 100 * margin;
+  const Time most = with_margin(*std::min_element(times.begin(), times.end()), margin);
   if (preferred < times.size() && times[preferred] <= most) return preferred;
   return static_cast<std::size_t>(std::find_if(times.begin(), times.end(), [most](Time time) { return time <= most; }) -
                                   times.begin());
 }
 
 /// All roots must choose alike, so the slower one of two counts: a host's first rank, and one that is not.
-Time CostModel::predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block) {
-  const Time first = predict(algorithm, collective, block, 0);
-  if (!is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1) return first;
-  return std::max(first, predict(algorithm, collective, block, machine_.ranks - 1));
+Time CostModel::predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block, Time longest) {
+  const Time first = predict(algorithm, collective, block, 0, longest);
+  if (!is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1 || first == kNever) return first;
+  return std::max(first, predict(algorithm, collective, block, machine_.ranks - 1, longest));
 }
 
+/// The one that thresholds name comes first: of most others it is known early that they are slower.
 const Algorithm* CostModel::best(Collective collective, Bytes block) {
   std::vector<const Algorithm*> candidates;
-  std::vector<Time> times;
-  for (const Algorithm& algorithm : catalogue()) {
-    if (!is_candidate(algorithm, collective)) continue;
-    const Time time = predict_any_root(algorithm, collective, block);
-    if (time == kNever) continue;
-    candidates.push_back(&algorithm);
-    times.push_back(time);
-  }
-  if (candidates.empty()) return nullptr;
+  for (const Algorithm& algorithm : catalogue())
+    if (is_candidate(algorithm, collective)) candidates.push_back(&algorithm);
   const std::string_view usual = automatic_algorithm(collective, block, machine_, hosts_);
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Algorithm* algorithm) { return algorithm->name == usual; });
-  return candidates[pick(times, static_cast<std::size_t>(found - candidates.begin()), margin(machine_))];
+  const auto preferred = static_cast<std::size_t>(found - candidates.begin());
+  std::vector<Time> times(candidates.size(), kNever);
+  Time least = kNever;
+  const auto look_at = [&](std::size_t i) {
+    times[i] = predict_any_root(*candidates[i], collective, block, with_margin(least, margin(machine_)));
+    least = std::min(least, times[i]);
+  };
+  if (preferred < candidates.size()) look_at(preferred);
+  for (std::size_t i = 0; i < candidates.size(); ++i)
+    if (i != preferred) look_at(i);
+  return least == kNever ? nullptr : candidates[pick(times, preferred, margin(machine_))];
 }
 
 }  // namespace tutti

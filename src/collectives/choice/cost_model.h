@@ -29,8 +29,8 @@ class CostModel {
 
   /// The time from one call to the next, in a loop of such calls, or of one call where there is a root, with the lanes
   /// and the tile that choose() gives the algorithm; kNever where it is not simulated: choose() refuses its name, or it
-  /// has too many steps.
-  Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root);
+  /// has too many steps, or it turns out to take longer than `longest`.
+  Time predict(const Algorithm& algorithm, Collective collective, Bytes block, int root, Time longest = kNever);
 
   /// Picks the preferred one of the predicted times, which are in the order of the catalogue, if it is within `margin`
   /// percent of the shortest, else the first that is. Returns its place. A `preferred` beyond the last prefers none.
@@ -44,7 +44,7 @@ class CostModel {
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
 
  private:
-  Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block);
+  Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block, Time longest);
 
   Machine machine_;
   const HostMap* hosts_;

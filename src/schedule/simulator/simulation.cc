@@ -14,20 +14,24 @@ constexpr std::size_t kSmallMessage = 4096;
 constexpr std::uint32_t kSmallCredits = 16;
 /// Speeds of messages that are set anew in the time of one step.
 constexpr std::uint64_t kUpdatesOfAStep = 8;
+/// The part of a loop's rounds that tells whether it is too slow.
+constexpr std::size_t kEarly = 8;
 /// Links that fit 4 GiB with all that belongs to them.
 constexpr std::size_t kMostLinks = 24'000'000;
 
 }  // namespace
 
-bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
+Simulation::End Simulation::run(const SimulationPlan& plan, Trace* trace) {
   trace_ = trace;
   start(plan);
   Time now = 0;
-  while (!events_.empty() || network_.is_unsettled()) {
+  while (passes_ == plan.passes && (!events_.empty() || network_.is_unsettled())) {
     if (network_.is_unsettled() && (events_.empty() || events_.next_time() > now)) network_.settle(now, events_);
     if (events_.empty()) continue;  // where nothing costs anything, settling may end what was left
     const Event event = events_.pop();
     now = event.time;
+    // Other events may be outdated: a message that became faster has arrived before.
+    if (event.kind == Event::Kind::kDone && !plan.call.repeated && now > plan.longest) return End::kTooSlow;
     const auto rank = static_cast<std::int32_t>(event.subject);
     switch (event.kind) {
       case Event::Kind::kLook:
@@ -41,9 +45,10 @@ bool Simulation::run(const SimulationPlan& plan, Trace* trace) {
         break;
     }
     const std::uint64_t work = work_ + network_.updates() / kUpdatesOfAStep;
-    if (work > plan_.most_steps || links_.size() > kMostLinks) return false;
+    if (work > plan_.most_steps || links_.size() > kMostLinks) return End::kTooManySteps;
+    if (too_slow_) return End::kTooSlow;
   }
-  return true;
+  return End::kDone;
 }
 
 void Simulation::start(const SimulationPlan& plan) {
@@ -63,6 +68,9 @@ void Simulation::start(const SimulationPlan& plan) {
   count_touches();
   strands_.assign(ranks * lanes_, Strand{});
   workers_.assign(ranks, Worker{});
+  passes_ = plan.passes;
+  too_slow_ = false;
+  std::uint32_t moving = 0;
   for (std::int32_t rank = 0; rank < plan.period; ++rank) {
     const std::uint32_t steps = plan.algorithm->steps(shape_of(rank));
     for (std::uint32_t lane = 0; lane < lanes_; ++lane) {
@@ -71,10 +79,12 @@ void Simulation::start(const SimulationPlan& plan) {
       if (steps == 0) s.pass = static_cast<std::uint32_t>(plan.passes);
       if (steps == 0) continue;
       ++workers_[static_cast<std::size_t>(rank)].unfinished;
+      s.place = moving++;
       load(rank, s);
     }
     events_.push(0, Event::Kind::kLook, static_cast<std::uint32_t>(rank));
   }
+  if (plan.round > 0) rhythm_.start(moving, plan.passes / plan.round, !cores_.empty());
 }
 
 /// A chunk of the caller's that a step of the same pass has touched is still in the cache: it comes from memory once.
@@ -268,12 +278,32 @@ void Simulation::advance(std::int32_t rank, Strand& s, Time now) {
     s.number = 0;
     Time& end = pass_ends_[s.pass];
     end = std::max(end, now);
+    finish_pass(s, now);
     if (++s.pass == plan_.passes) {
       if (--workers_[static_cast<std::size_t>(rank)].unfinished == 0) finish_[static_cast<std::size_t>(rank)] = now;
       return;
     }
   }
   load(rank, s);
+}
+
+void Simulation::finish_pass(const Strand& s, Time now) {
+  const std::size_t passes = s.pass + std::size_t{1};
+  if (plan_.round == 0 || passes % plan_.round != 0) return;
+  const std::size_t rounds = passes / plan_.round;
+  if (!rhythm_.finish(s.place, rounds - 1, now)) return;
+  if (rhythm_.repeats()) passes_ = passes;
+  too_slow_ = !rhythm_.repeats() && is_too_slow(rounds);
+}
+
+/// Looks once, at the second half of the first rounds.
+bool Simulation::is_too_slow(std::size_t rounds) const {
+  const std::size_t early = plan_.passes / plan_.round / kEarly;
+  if (rounds != early || early < 2) return false;
+  const std::size_t half = rounds / 2;
+  const Time time = pass_ends_[rounds * plan_.round - 1] - pass_ends_[half * plan_.round - 1];
+  const auto rounds_of_call = static_cast<Time>(plan_.tiles / plan_.round);
+  return time / static_cast<Time>(rounds - half) / 2 > plan_.longest / rounds_of_call;
 }
 
 void Simulation::wire(std::uint32_t number, Time now) {

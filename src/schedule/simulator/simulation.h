@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
 #include "schedule/peer_list.h"
 #include "schedule/simulator/event_queue.h"
+#include "schedule/simulator/rhythm.h"
 #include "schedule/simulator/simulated_links.h"
 #include "schedule/simulator/simulated_network.h"
 #include "schedule/simulator/simulator.h"
@@ -23,18 +25,23 @@ struct SimulationPlan {
   std::size_t tiles = 1;   ///< of a call
   std::size_t passes = 1;  ///< pass p works on tile p % tiles
   std::uint64_t most_steps = 0;
+  std::size_t round = 0;  ///< passes of a round: once rounds repeat, the run ends; 0: it does not look
+  Time longest = std::numeric_limits<Time>::max();  ///< of SimulationLimits
 };
 
 class Simulation {
  public:
-  /// False: stopped, since there were more steps than the plan allows.
-  bool run(const SimulationPlan& plan, Trace* trace);
+  enum class End : std::uint8_t { kDone, kTooManySteps, kTooSlow };
+  End run(const SimulationPlan& plan, Trace* trace);
 
   std::span<const Time> finish() const { return finish_; }
   /// When the last rank had finished a pass.
   Time pass_end(std::size_t pass) const { return pass_ends_[pass]; }
   Time busiest_wire() const { return network_.busiest(); }
   std::uint64_t steps() const { return steps_; }
+  /// After kDone: passes that all ranks have finished, fewer than the plan's if rounds repeat from there on.
+  std::size_t passes() const { return passes_; }
+  const Rhythm& rhythm() const { return rhythm_; }
 
  private:
   static constexpr std::uint32_t kNoLink = ~std::uint32_t{0};
@@ -49,6 +56,7 @@ class Simulation {
     std::uint32_t pass = 0;  ///< == passes: finished
     std::uint32_t number = 0;
     std::uint32_t steps = 0;
+    std::uint32_t place = 0;          ///< among the strands that have steps
     std::uint32_t in = kNoLink;       ///< the link of a step that receives from one
     std::uint32_t out = kNoLink;      ///< the link of a step that sends to one
     std::uint32_t awaited = kNoLink;  ///< the link whose next message or, if `wants_slot`, slot has no time yet
@@ -111,6 +119,8 @@ class Simulation {
   void arrive(std::uint32_t link, std::int32_t reader, Time seen);
   void wake_sender(std::int32_t sender, std::uint32_t lane, std::uint32_t link, Time when);
   void advance(std::int32_t rank, Strand& strand, Time now);
+  void finish_pass(const Strand& strand, Time now);
+  bool is_too_slow(std::size_t rounds) const;
   void wire(std::uint32_t transit, Time now);
 
   SimulationPlan plan_;
@@ -134,6 +144,9 @@ class Simulation {
   bool crosses_memory_ = false;  ///< whether buffers exceed the caches
   std::uint64_t steps_ = 0;
   std::uint64_t work_ = 0;
+  Rhythm rhythm_;
+  std::size_t passes_ = 0;
+  bool too_slow_ = false;
   Trace* trace_ = nullptr;
 };
 

@@ -10,6 +10,9 @@ namespace {
 
 /// So many steps are simulated within seconds: a program with more passes than fit is simulated for fewer of them.
 constexpr std::uint64_t kComfortableSteps = 5'000'000;
+/// Calls of so many tiles go on at the pace at which their tiles repeat. Shorter ones repeat as a whole.
+constexpr std::size_t kManyTiles = 9;
+static_assert(kManyTiles > Rhythm::kLongestPeriod, "a period of tiles has no short last one in it");
 
 std::uint64_t steps_of(const Algorithm& algorithm, Shape shape, std::int32_t ranks) {
   std::uint64_t steps = 0;
@@ -34,27 +37,35 @@ Time saturating_product(Time a, Time b) {
   return __builtin_mul_overflow(a, b, &product) ? kMost : std::min(product, kMost);
 }
 
+/// Whether whole calls of a loop are simulated, and not only tiles of the first one.
+bool is_loop(const SimulationPlan& plan) { return plan.call.repeated && plan.passes >= 2 * plan.tiles; }
+
+/// What so many bytes of each block take at a pace a tile. The last tile may be a short one.
+Time time_at_pace(std::size_t bytes, std::size_t tile, Time pace) {
+  const Time whole = saturating_product(static_cast<Time>(bytes / tile), pace);
+  return whole + saturating_product(static_cast<Time>(bytes % tile * 1024 / tile), pace) / 1024;
+}
+
 /// The time of a call with `tiles` tiles, from the ends of the passes that were simulated.
 Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
-  const std::size_t passes = plan.passes;
+  const std::size_t passes = simulation.passes();
+  const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
+  if (passes < plan.passes) {
+    const Time pace = simulation.rhythm().pace();
+    return plan.round == plan.tiles ? pace : time_at_pace(plan.call.block.value, tile, pace);
+  }
   const auto end = [&](std::size_t count) { return count == 0 ? 0 : simulation.pass_end(count - 1); };
-  const bool repeats = plan.call.repeated && passes >= 2 * plan.tiles;
-  if (repeats) {
+  if (is_loop(plan)) {
     const std::size_t calls = passes / plan.tiles;
     const std::size_t before = calls / 2;
     return (end(passes) - end(before * plan.tiles)) / static_cast<Time>(calls - before);
   }
   if (passes == plan.tiles && !plan.call.repeated) return end(passes);
-  // The last tile may be a short one: the rest is counted in bytes.
   // Where ranks run ahead, the last passes end sooner after one another than wires could carry more of them.
   const Time pace = std::max((end(passes) - end(passes / 2)) / static_cast<Time>(passes - passes / 2),
                              simulation.busiest_wire() / static_cast<Time>(passes));
-  const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
   const std::size_t done = plan.call.repeated ? 0 : passes * tile;
-  const std::size_t rest = plan.call.block.value - done;
-  const Time whole = saturating_product(static_cast<Time>(rest / tile), pace);
-  const Time part = saturating_product(static_cast<Time>(rest % tile * 1024 / tile), pace) / 1024;
-  return (plan.call.repeated ? 0 : end(passes)) + whole + part;
+  return (plan.call.repeated ? 0 : end(passes)) + time_at_pace(plan.call.block.value - done, tile, pace);
 }
 
 }  // namespace
@@ -67,6 +78,8 @@ const char* name_of(SimulationMethod method) {
       return "symmetry";
     case SimulationMethod::kTooLarge:
       return "too large";
+    case SimulationMethod::kTooSlow:
+      return "too slow";
   }
   return "unknown";
 }
@@ -93,12 +106,16 @@ Prediction Simulator::simulate(const Algorithm& algorithm, const SimulatedCall& 
   plan.tiles = call.block.value == 0 ? 1 : div_up(call.block.value, std::max<std::size_t>(call.tile.value, 1));
   plan.passes = passes_for(call, plan.tiles, steps, limits.passes);
   plan.most_steps = limits.steps;
+  if (limits.until_repeats && call.repeated) plan.round = is_loop(plan) && plan.tiles < kManyTiles ? plan.tiles : 1;
+  plan.longest = limits.longest;
   prediction.passes = plan.passes;
   prediction.tiles = plan.tiles;
-  if (steps > limits.steps || !simulation_->run(plan, trace)) {
-    prediction.method = SimulationMethod::kTooLarge;
+  const Simulation::End end = steps > limits.steps ? Simulation::End::kTooManySteps : simulation_->run(plan, trace);
+  if (end != Simulation::End::kDone) {
+    prediction.method = end == Simulation::End::kTooSlow ? SimulationMethod::kTooSlow : SimulationMethod::kTooLarge;
     return prediction;
   }
+  prediction.passes = simulation_->passes();
   prediction.time = time_of_call(*simulation_, plan);
   prediction.steps = simulation_->steps();
   return prediction;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -56,6 +57,7 @@ enum class SimulationMethod : std::uint8_t {
   kEvents,    ///< all ranks, event by event
   kSymmetry,  ///< ranks that do the same at the same time: one group of them stands for all
   kTooLarge,  ///< not simulated: more steps than the limit
+  kTooSlow,   ///< not simulated to its end: slower than the limit
 };
 const char* name_of(SimulationMethod method);
 
@@ -102,6 +104,12 @@ struct SimulationLimits {
   std::uint64_t steps = 400'000'000;  ///< beyond: kTooLarge
   std::size_t passes = 8;             ///< simulated at most; at least 4
   bool symmetry = true;               ///< whether ranks may stand for others
+  /// A loop ends when its calls, or the tiles of calls that have many, have come to repeat.
+  bool until_repeats = false;
+  /// What takes longer may end as kTooSlow: a single call as soon as it has taken longer, and with `until_repeats` a
+  /// loop of 16 calls or more if the second half of its first eighth takes more than twice as long. This is right for
+  /// calls that no rank finishes before all have begun them: in others the first ranks run ahead for a while.
+  Time longest = std::numeric_limits<Time>::max();
 };
 
 class Simulation;
@@ -119,7 +127,7 @@ class Simulator {
   Prediction simulate(const Algorithm& algorithm, const SimulatedCall& call, const Network& network,
                       const SimulationLimits& limits = {}, Trace* trace = nullptr);
 
-  /// When each simulated rank finished the last simulated pass.
+  /// When each simulated rank finished the last simulated pass; nothing if the simulation ended early.
   std::span<const Time> finish() const;
 
  private:
