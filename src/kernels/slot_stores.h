@@ -27,7 +27,7 @@ class TimedStores {
   template <class FillPart>
   void fill(std::size_t bytes, const FillPart& fill_part) {
     if (bytes < kFrom) return fill_part(0, bytes, false);
-    const bool compares = fills_ % kPeriod == 0 || fills_ < kFirst;
+    const bool compares = fills_ % kPeriod == 0 || fills_ < kFirst || doubts_;
     ++fills_;
     const std::size_t begin = compares ? compare(std::min(kPart, bytes / 2 / kLine * kLine), fill_part) : 0;
     if (begin != bytes) fill_part(begin, bytes - begin, past_caches());
@@ -64,7 +64,9 @@ class TimedStores {
 
   // A quarter more: the reader finds data in a cache sooner than in memory.
   void vote(Duration through, Duration past) {
-    if (4 * through > 5 * past) {
+    const bool past_is_better = 4 * through > 5 * past;
+    doubts_ = past_is_better != past_caches();
+    if (past_is_better) {
       if (votes_ < kMostVotes) ++votes_;
     } else if (votes_ > -kMostVotes) {
       --votes_;
@@ -74,6 +76,7 @@ class TimedStores {
   std::uint32_t fills_ = 0;
   std::int8_t votes_ = -1;
   bool past_first_ = false;
+  bool doubts_ = false;  ///< the last comparison spoke for the other way: the next fill compares again
 };
 
 using SlotStores = TimedStores<Clock>;

@@ -65,6 +65,24 @@ TEST(SlotStores, WhatIsFasterIsFound) {
   EXPECT_EQ(filler.fill(200), 0);
 }
 
+/// After a pause lines may lie in other caches than before: what held then is looked at again at once.
+TEST(SlotStores, AFindingThatIsContradictedIsLookedAtAgainAtOnce) {
+  Filler filler;
+  filler.through = 3us;
+  filler.past = 1us;
+  filler.fill(96);  // the next one compares again
+  for (int i = 0; i < 3; ++i) {
+    filler.through = 1us;
+    filler.past = 3us;
+    filler.fill(2);
+    EXPECT_EQ(filler.fill(30), 0);
+    filler.through = 3us;
+    filler.past = 1us;
+    filler.fill(3);
+    EXPECT_EQ(filler.fill(29), 29);
+  }
+}
+
 TEST(SlotStores, EqualWaysGoThroughTheCaches) {
   Filler filler;
   filler.through = filler.past = 1us;
