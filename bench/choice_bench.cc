@@ -14,7 +14,7 @@ namespace {
 struct Layout {
   const char* name;
   std::vector<int> hosts;  ///< by rank
-  bool one_host;           ///< the ranks are connected by tcp, but on one host
+  bool one_host;           ///< all ranks run on one host, even if tcp connects them
 };
 
 const Layout kLayouts[] = {

@@ -76,7 +76,7 @@ class TimedStores {
   std::uint32_t fills_ = 0;
   std::int8_t votes_ = -1;
   bool past_first_ = false;
-  bool doubts_ = false;  ///< the last comparison spoke for the other way: the next fill compares again
+  bool doubts_ = false;  ///< the last comparison spoke for the other way, so the next fill compares again
 };
 
 using SlotStores = TimedStores<Clock>;

@@ -65,7 +65,7 @@ TEST(SlotStores, WhatIsFasterIsFound) {
   EXPECT_EQ(filler.fill(200), 0);
 }
 
-/// After a pause lines may lie in other caches than before: what held then is looked at again at once.
+/// After a pause the lines may lie in other caches, and the other way may be faster. The next fills find that out.
 TEST(SlotStores, AFindingThatIsContradictedIsLookedAtAgainAtOnce) {
   Filler filler;
   filler.through = 3us;

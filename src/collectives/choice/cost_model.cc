@@ -85,7 +85,7 @@ Time CostModel::predict_any_root(const Algorithm& algorithm, Collective collecti
   return std::max(first, predict(algorithm, collective, block, machine_.ranks - 1, longest));
 }
 
-/// The one that thresholds name comes first: of most others it is known early that they are slower.
+/// The algorithm that thresholds name is simulated first. It is often the best, and then the others end early.
 const Algorithm* CostModel::best(Collective collective, Bytes block) {
   std::vector<const Algorithm*> candidates;
   for (const Algorithm& algorithm : catalogue())

@@ -6,7 +6,7 @@
 namespace tutti {
 namespace {
 
-/// So many rounds that repeat are enough, if they are two periods at least.
+/// Rounds repeat if the last two periods, or as many rounds as this where that is more, agree.
 constexpr std::size_t kRounds = 3;
 /// Rounds are never quite equal: ranks drift apart a little, and messages that share a wire round their times.
 constexpr Time kPart = 2048;

@@ -25,7 +25,7 @@ class Rhythm {
 
   /// Whether the rounds that all have finished have come to repeat.
   bool repeats() const { return repeats_; }
-  /// What a round takes, once they repeat.
+  /// The time from one round to the next, if rounds repeat.
   Time pace() const { return pace_; }
 
  private:

@@ -14,7 +14,7 @@ constexpr std::size_t kSmallMessage = 4096;
 constexpr std::uint32_t kSmallCredits = 16;
 /// Speeds of messages that are set anew in the time of one step.
 constexpr std::uint64_t kUpdatesOfAStep = 8;
-/// The part of a loop's rounds that tells whether it is too slow.
+/// The simulation looks whether a loop is too slow after an eighth of its rounds.
 constexpr std::size_t kEarly = 8;
 /// Links that fit 4 GiB with all that belongs to them.
 constexpr std::size_t kMostLinks = 24'000'000;
@@ -30,7 +30,7 @@ Simulation::End Simulation::run(const SimulationPlan& plan, Trace* trace) {
     if (events_.empty()) continue;  // where nothing costs anything, settling may end what was left
     const Event event = events_.pop();
     now = event.time;
-    // Other events may be outdated: a message that became faster has arrived before.
+    // Events of other kinds may be outdated: a message that becomes faster gets a new event, and the old one stays.
     if (event.kind == Event::Kind::kDone && !plan.call.repeated && now > plan.longest) return End::kTooSlow;
     const auto rank = static_cast<std::int32_t>(event.subject);
     switch (event.kind) {
@@ -296,7 +296,7 @@ void Simulation::finish_pass(const Strand& s, Time now) {
   too_slow_ = !rhythm_.repeats() && is_too_slow(rounds);
 }
 
-/// Looks once, at the second half of the first rounds.
+/// The first rounds fill the links, so only the second half of the early ones counts.
 bool Simulation::is_too_slow(std::size_t rounds) const {
   const std::size_t early = plan_.passes / plan_.round / kEarly;
   if (rounds != early || early < 2) return false;

@@ -25,7 +25,7 @@ struct SimulationPlan {
   std::size_t tiles = 1;   ///< of a call
   std::size_t passes = 1;  ///< pass p works on tile p % tiles
   std::uint64_t most_steps = 0;
-  std::size_t round = 0;  ///< passes of a round: once rounds repeat, the run ends; 0: it does not look
+  std::size_t round = 0;  ///< passes of a round. The run ends once rounds repeat, unless this is 0.
   Time longest = std::numeric_limits<Time>::max();  ///< of SimulationLimits
 };
 

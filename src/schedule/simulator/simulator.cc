@@ -10,7 +10,7 @@ namespace {
 
 /// So many steps are simulated within seconds: a program with more passes than fit is simulated for fewer of them.
 constexpr std::uint64_t kComfortableSteps = 5'000'000;
-/// Calls of so many tiles go on at the pace at which their tiles repeat. Shorter ones repeat as a whole.
+/// A call with so many tiles or more repeats if its tiles do. One with fewer must repeat as a whole.
 constexpr std::size_t kManyTiles = 9;
 static_assert(kManyTiles > Rhythm::kLongestPeriod, "a period of tiles has no short last one in it");
 
@@ -40,7 +40,7 @@ Time saturating_product(Time a, Time b) {
 /// Whether whole calls of a loop are simulated, and not only tiles of the first one.
 bool is_loop(const SimulationPlan& plan) { return plan.call.repeated && plan.passes >= 2 * plan.tiles; }
 
-/// What so many bytes of each block take at a pace a tile. The last tile may be a short one.
+/// The time of so many bytes of each block if a whole tile takes `pace`. A short last tile counts by its bytes.
 Time time_at_pace(std::size_t bytes, std::size_t tile, Time pace) {
   const Time whole = saturating_product(static_cast<Time>(bytes / tile), pace);
   return whole + saturating_product(static_cast<Time>(bytes % tile * 1024 / tile), pace) / 1024;

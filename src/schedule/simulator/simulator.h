@@ -106,9 +106,10 @@ struct SimulationLimits {
   bool symmetry = true;               ///< whether ranks may stand for others
   /// A loop ends when its calls, or the tiles of calls that have many, have come to repeat.
   bool until_repeats = false;
-  /// What takes longer may end as kTooSlow: a single call as soon as it has taken longer, and with `until_repeats` a
-  /// loop of 16 calls or more if the second half of its first eighth takes more than twice as long. This is right for
-  /// calls that no rank finishes before all have begun them: in others the first ranks run ahead for a while.
+  /// The longest time of a call that is of interest. A single call that takes longer ends as kTooSlow. With
+  /// `until_repeats` a loop of 16 calls or more does, too, if its early calls (the second half of the first eighth)
+  /// take more than twice as long. No rank may finish a call of such a loop before all ranks have begun it, because
+  /// early calls tell too much where the first ranks run ahead.
   Time longest = std::numeric_limits<Time>::max();
 };
 
@@ -127,7 +128,7 @@ class Simulator {
   Prediction simulate(const Algorithm& algorithm, const SimulatedCall& call, const Network& network,
                       const SimulationLimits& limits = {}, Trace* trace = nullptr);
 
-  /// When each simulated rank finished the last simulated pass; nothing if the simulation ended early.
+  /// When each simulated rank finished the last simulated pass. After an early end the times mean nothing.
   std::span<const Time> finish() const;
 
  private:

@@ -1,9 +1,9 @@
-// Covers schedule/simulator/rhythm.cc. When calls repeat, and what the simulator leaves out then, or when they are
-// slow.
+// Covers schedule/simulator/rhythm.cc. When calls repeat, and which simulations end early.
 #include "schedule/simulator/rhythm.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <optional>
@@ -137,7 +137,7 @@ TEST(Loop, EndsEarlyIfItIsTooSlow) {
   EXPECT_EQ(simulator.simulate(algorithm, call, network, limits).method, SimulationMethod::kTooSlow);
 }
 
-/// With wires, on which messages become faster when others have arrived.
+/// The network has wires. When a message has arrived, the others on its wire become faster.
 TEST(SingleCall, EndsOnceItTakesLongerThanItMay) {
   Simulator simulator;
   for (const Algorithm& algorithm : catalogue()) {
