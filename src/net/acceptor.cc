@@ -34,6 +34,7 @@ Status bind_tcp(int family, std::uint16_t port, Descriptor* listener) {
   const int off = 0;
   ::setsockopt(listener->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (family == AF_INET6) ::setsockopt(listener->get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  choose_congestion(listener->get());
   IpAddress any;
   any.family = family == AF_INET ? 4 : 6;
   const SocketAddress at = socket_address(any, port);

@@ -173,7 +173,6 @@ Status Connection::hand_over(TcpStream* stream) {
   sendable_ = false;
   events_ = ConnectionEvents{};
   loop_.unwatch(socket_.descriptor());
-  socket_.choose_congestion();
   stream->leftover.assign(input_.begin() + static_cast<std::ptrdiff_t>(taken_ + frame_size_), input_.end());
   stream->tls = socket_.release_tls();
   stream->socket = socket_.release(&stream->guard);

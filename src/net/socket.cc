@@ -106,6 +106,7 @@ Status Socket::connect(const IpAddress& address, std::uint16_t port, std::uint32
   if (!descriptor.valid()) return fail(Code::kSystemError, "cannot create a TCP socket: {}", errno_text());
   // The system may give this end the port where somebody is about to listen: he can, all the same.
   set_option(descriptor.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  choose_congestion(descriptor.get());
   const SocketAddress to = socket_address(address, port, scope);
   const int result = ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&to.data), to.size);
   if (result != 0 && errno != EINPROGRESS && errno != EINTR)
@@ -148,6 +149,15 @@ bool Socket::own(IpAddress* address, std::uint16_t* port) const {
   return true;
 }
 
+void choose_congestion(int descriptor) {
+  for (const std::string_view name : {"cubic", "reno"}) {
+    if (::setsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) != 0) continue;
+    static std::atomic<bool> told{false};  // relaxed: only who says it first matters
+    if (!told.exchange(true, std::memory_order_relaxed)) log(LogLevel::kDebug, {}, "congestion control: {}", name);
+    return;
+  }
+}
+
 bool all_acknowledged(int descriptor) {
   int queued = 0;
   return ::ioctl(descriptor, SIOCOUTQ, &queued) != 0 || queued == 0;
@@ -162,15 +172,6 @@ bool Socket::delivered() const { return is_unix() || all_acknowledged(tcp_.get()
 
 void Socket::acknowledge() const {
   if (tcp_.valid()) tutti::acknowledge(tcp_.get());
-}
-
-void Socket::choose_congestion() {
-  for (const std::string_view name : {"cubic", "reno"}) {
-    if (::setsockopt(descriptor(), IPPROTO_TCP, TCP_CONGESTION, name.data(), name.size()) != 0) continue;
-    static std::atomic<bool> told{false};  // relaxed: only who says it first matters
-    if (!told.exchange(true, std::memory_order_relaxed)) log(LogLevel::kDebug, {}, "congestion control: {}", name);
-    return;
-  }
 }
 
 Descriptor Socket::release(std::shared_ptr<const void>* guard) {

@@ -53,8 +53,6 @@ class Socket {
   bool peer(IpAddress* address, std::uint32_t* scope) const;
   /// TCP: the address at this end. False: not connected. Unix: false.
   bool own(IpAddress* address, std::uint16_t* port) const;
-  /// TCP: makes it a carrier of data; the system's default congestion control may be one that is slow between hosts.
-  void choose_congestion();
   /// TCP: all_acknowledged(). Unix: true.
   bool delivered() const;
   /// TCP: acknowledges at once what has come. Unix: does nothing.
@@ -85,6 +83,11 @@ class Socket {
   std::unique_ptr<TlsSession> tls_;  // borrows tcp_
 };
 
+/// TCP: chooses the congestion control of a socket that is not connected yet, or that is to listen: what it accepts has
+/// the same. The system's default may be one that paces what it sends, as BBR does. A connection that began with it is
+/// paced for good, whatever is chosen later. If an acknowledgement has been late, as before a pause of its application,
+/// it is slow until many have been on time.
+void choose_congestion(int descriptor);
 /// TCP: whether the other end's system has acknowledged all that was sent, as far as this one tells.
 bool all_acknowledged(int descriptor);
 /// TCP: acknowledges at once what has come. The system else waits for up to 40 ms for something to go back with it.
