@@ -20,8 +20,7 @@ constexpr std::size_t kDeviceOneShotBytes = std::size_t{32} << 20;
 /// Above this many ranks all-pairs has too many messages and links.
 constexpr int kAllPairsRanks = 64;
 constexpr int kAllPairsBarrierRanks = 16;
-/// So many ranks on each core wait for one another's turns, each of which takes longer than a small message. What
-/// counts then is how often each rank has to run.
+/// So many ranks on each core are a crowd.
 constexpr int kCrowd = 4;
 /// In a linear all-reduce one core does all the work. That is no slower than dividing it among all cores up to so many
 /// bytes by the number of cores, and of two cores at any size.
@@ -45,8 +44,6 @@ constexpr std::size_t kChainTileBytes = 16 * 1024;
 /// are not made smaller for it.
 constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
 constexpr std::size_t kLeastMessage = 32 * 1024;
-
-bool is_crowd(const Machine& machine) { return machine.ranks_per_core >= kCrowd && !machine.on_device; }
 
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   const auto cores = div_up(static_cast<std::size_t>(machine.ranks), static_cast<std::size_t>(machine.ranks_per_core));
@@ -130,6 +127,8 @@ bool fits_messages(const Algorithm& algorithm, const Machine& machine, const Hos
 }
 
 }  // namespace
+
+bool is_crowd(const Machine& machine) { return machine.ranks_per_core >= kCrowd && !machine.on_device; }
 
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts) {

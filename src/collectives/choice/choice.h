@@ -37,6 +37,10 @@ Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machi
 Choice choose(Collective collective, Bytes bytes_per_block, const Machine& machine, const Algorithm& algorithm,
               Bytes forced_tile, const HostMap* hosts = nullptr);
 
+/// Whether so many ranks share each core that they wait for one another's turns, each of which takes longer than a
+/// small message. What counts then is how often each rank has to run.
+bool is_crowd(const Machine& machine);
+
 /// The automatic choice by thresholds: where the costs of the links are not known (automatic_choice.h).
 std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_block, const Machine& machine,
                                      const HostMap* hosts = nullptr);

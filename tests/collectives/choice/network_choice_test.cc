@@ -128,65 +128,6 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{256 << 20}, machine, &topology.map()), "hierarchical");
 }
 
-/// Hosts that are one system share its cores: what is chosen was measured there, and is not what links would ask for.
-TEST(NetworkChoice, SharedCoresTakeFewMessages) {
-  struct Case {
-    int hosts, each;
-    std::vector<std::string> chosen;  // of 8 bytes, 8, 16, 32, 64, 256 and 1024 KiB
-  };
-  const std::string doubling = "recursive_doubling", leaders = "hierarchical_leaders", exchange = "recursive_exchange";
-  const std::string scatter = "scatter_exchange_1", halving = "halving_doubling", shots = "all_pairs_two_shot";
-  const std::string rings = "hierarchical", ring = "ring";
-  for (const Case& c : {Case{2, 4, {leaders, leaders, leaders, leaders, exchange, scatter, rings}},
-                        Case{4, 2, {leaders, leaders, leaders, scatter, scatter, scatter, rings}},
-                        Case{4, 4, {leaders, leaders, leaders, leaders, scatter, scatter, rings}},
-                        Case{8, 2, {doubling, exchange, exchange, exchange, scatter, scatter, rings}},
-                        Case{8, 4, {leaders, exchange, exchange, exchange, scatter, scatter, rings}},
-                        Case{12, 2, {leaders, exchange, exchange, exchange, scatter, scatter, rings}},
-                        Case{3, 1, {doubling, doubling, shots, shots, shots, ring, ring}},
-                        Case{4, 1, {doubling, doubling, halving, halving, halving, ring, ring}},
-                        Case{8, 1, {doubling, doubling, doubling, halving, halving, ring, ring}},
-                        Case{12, 1, {doubling, doubling, doubling, doubling, scatter, ring, ring}}}) {
-    const HostList hosts = uniform_hosts(c.hosts, c.each, false);
-    const Topology topology(hosts);
-    Machine machine = network_machine(hosts);
-    machine.same_boot_id = true;
-    std::vector<std::string> chosen;
-    for (const std::size_t bytes : {8, 8 << 10, 16 << 10, 32 << 10, 64 << 10, 256 << 10, 1 << 20})
-      chosen.emplace_back(automatic_algorithm(Collective::kAllReduce, Bytes{bytes}, machine, &topology.map()));
-    EXPECT_EQ(chosen, c.chosen) << c.hosts << " hosts of " << c.each;
-  }
-}
-
-TEST(NetworkChoice, SharedCoresTakeWhatMessagesHold) {
-  const HostList hosts = uniform_hosts(8, 2, false);
-  const Topology topology(hosts);
-  Machine machine = network_machine(hosts);
-  machine.same_boot_id = true;
-  machine.max_message = Bytes{64};
-  EXPECT_EQ(automatic_algorithm(Collective::kAllReduce, Bytes{64 << 10}, machine, &topology.map()), "hierarchical")
-      << "messages hold one chunk";
-}
-
-/// A pair adds up in two shots longer where its cores are busy copying, and one lane does until a second one pays.
-TEST(NetworkChoice, PairsOfOneSystemTakeTwoShotsLonger) {
-  Machine machine = network_machine(uniform_hosts(2, 1, false));
-  machine.lanes = 2;
-  for (const bool same_boot_id : {false, true}) {
-    SCOPED_TRACE(same_boot_id);
-    machine.same_boot_id = same_boot_id;
-    const auto chosen = [&](std::size_t bytes) {
-      return choose(Collective::kAllReduce, Bytes{bytes}, machine, "auto", Bytes{0});
-    };
-    EXPECT_STREQ(chosen(32 << 10).algorithm->name, "all_pairs");
-    EXPECT_STREQ(chosen(1 << 20).algorithm->name, "all_pairs_two_shot");
-    EXPECT_STREQ(chosen(16 << 20).algorithm->name, same_boot_id ? "all_pairs_two_shot" : "ring");
-    EXPECT_STREQ(chosen(64 << 20).algorithm->name, "ring");
-    EXPECT_EQ(chosen(1 << 20).lanes, same_boot_id ? 1 : 2);
-    EXPECT_EQ(chosen(16 << 20).lanes, 2);
-  }
-}
-
 /// On one host a map changes nothing.
 TEST(NetworkChoice, OneHostIsChosenForAsBefore) {
   for (const int n : {1, 2, 5, 65}) {
@@ -234,16 +175,13 @@ TEST(NetworkChoice, NoChunkExceedsAMessage) {
 TEST(NetworkChoice, FitsSmallMessages) {
   for (const int n : {2, 3, 4, 8, 12}) {
     Machine machine = network_machine(uniform_hosts(n, 1, false));
-    for (const bool same_boot_id : {false, true}) {
-      machine.same_boot_id = same_boot_id;
-      for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
-        machine.max_message = Bytes{message};
-        for (const Collective collective : kOfferedBetweenHosts) {
-          for (const std::size_t bytes : kNetworkSizes) {
-            const Choice choice = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0});
-            const Extent extent = choice.algorithm->extent(Shape{n, 0, 0, choice.lanes, nullptr});
-            EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;
-          }
+    for (const std::size_t message : {64u, 128u, 256u, 512u, 262144u}) {
+      machine.max_message = Bytes{message};
+      for (const Collective collective : kOfferedBetweenHosts) {
+        for (const std::size_t bytes : kNetworkSizes) {
+          const Choice choice = choose(collective, Bytes{bytes}, machine, "auto", Bytes{0});
+          const Extent extent = choice.algorithm->extent(Shape{n, 0, 0, choice.lanes, nullptr});
+          EXPECT_LE(extent.message_chunks * kPartAlign.value, message) << choice.algorithm->name << " " << bytes;
         }
       }
     }

@@ -1,0 +1,224 @@
+#include "collectives/choice/one_system_choice.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "collectives/choice/choice.h"
+#include "collectives/choice/choice_by_time.h"
+
+namespace tutti {
+namespace {
+
+// Where one algorithm gives way to another, measured on two cores over the loopback and between namespaces
+// (docs/design/choice.md). There is no wire: a message takes time of both ends' cores, which other ranks may need. So
+// what counts is how many messages there are, and from some 64 KiB on how often each byte is copied.
+
+/// Up to so many ranks may send small data to all at once, if each has a core.
+constexpr int kLocalFewRanks = 8;
+constexpr std::size_t kLocalAllPairsBytes = 4 * 1024;
+/// A pair has no second message to wait for. Two shots halve what each adds, the ring keeps large parts in the caches.
+constexpr std::size_t kLocalPairBytes = 256 * 1024;
+constexpr std::size_t kLocalPairTwoShotBytes = 16 * 1024 * 1024;
+/// All-reduce of more ranks: recursive doubling has the fewest rounds; then halving and doubling of a power of two, two
+/// shots of another number of few ranks, or one round that scatters of more; then the ring, from so many bytes a rank
+/// on.
+constexpr std::size_t kLocalDoublingBytes = 32 * 1024;
+constexpr std::size_t kLocalHalvingBytes = 4 * 1024 * 1024;
+constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
+constexpr std::size_t kLocalRingBytesARank = 4 * 1024;
+/// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce, and a reduce to whose root
+/// all send at once, have the fewest turns, but one rank does all the work: up to so many bytes of all ranks together.
+constexpr std::size_t kLocalLinearBytes = 4 * 1024 * 1024;
+constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
+/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Above the third, which
+/// all may have under way at once, a crowd exchanges them pair by pair.
+constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
+constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
+constexpr std::size_t kLocalAllToAllPairsBytes = 64 * 1024;
+
+/// All-reduce of hosts with several ranks: small data is exchanged by leaders. Few hosts do so up to so many bytes for
+/// each rank of a host, and further ranks than these do not count.
+constexpr int kLocalFewHosts = 4;
+constexpr std::size_t kLocalLeaderBytesARank = 8 * 1024;
+constexpr int kLocalLeaderRanks = 4;
+/// More hosts do so up to so many bytes. Up to so many hosts leaders send to all others at once, so that with two ranks
+/// a host flat algorithms of log2 n rounds have fewer messages.
+constexpr std::size_t kLocalLeaderBytes = 4 * 1024;
+constexpr int kLocalManyHosts = 8;
+/// Larger data is exchanged by drivers, each its share: on two hosts up to the first, on more than few up to the
+/// second. Still larger data takes the exchange with one round that scatters, and then rings of drivers.
+constexpr std::size_t kLocalPairExchangeBytes = 64 * 1024;
+constexpr std::size_t kLocalExchangeBytes = 32 * 1024;
+constexpr std::size_t kLocalScatterBytes = 1024 * 1024;
+/// A host's blocks travel together in rounds of hosts up to here, and from leader to root, or back, up to the second.
+constexpr std::size_t kLocalHostRoundsBytes = 32 * 1024;
+constexpr std::size_t kLocalLeadersBlockBytes = 16 * 1024;
+
+bool is_small_for_few(std::size_t bytes, const Machine& machine) {
+  return machine.ranks <= kLocalFewRanks && machine.ranks_per_core == 1 && bytes <= kLocalAllPairsBytes;
+}
+
+/// Whether one rank may serve all others, each of which waits for a turn on its core once. Between namespaces messages
+/// take so much longer that it pays for a reduce alone.
+bool serves_crowd(const Machine& machine) { return is_crowd(machine) && machine.ranks <= kTcpAllPairsBlocks; }
+bool serves_crowd_on_loopback(const Machine& machine) { return machine.same_host_id && serves_crowd(machine); }
+
+/// Up to so many bytes a ring of so many has too many hops.
+std::size_t local_ring_from(int ranks, std::size_t measured) {
+  return std::max(measured, static_cast<std::size_t>(ranks) * kLocalRingBytesARank);
+}
+
+std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
+  const int n = machine.ranks;
+  const bool pair = n == 2 && bytes <= kLocalPairBytes;
+  if (pair || is_small_for_few(bytes, machine)) return "all_pairs";
+  if (machine.deterministic || (n == 2 && bytes <= kLocalPairTwoShotBytes)) return "all_pairs_two_shot";
+  if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
+  if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
+  const auto holds = [&](std::string_view name) {
+    return holds_messages(machine, nullptr, Collective::kAllReduce, name);
+  };
+  if (std::has_single_bit(static_cast<unsigned>(n)) && holds("halving_doubling"))
+    return bytes <= kLocalHalvingBytes ? "halving_doubling" : "ring";
+  if (bytes > local_ring_from(n, kLocalTwoShotBytes)) return "ring";
+  if (n <= kLocalFewRanks) return "all_pairs_two_shot";
+  return holds("scatter_exchange_1") ? "scatter_exchange_1" : "ring";
+}
+
+/// All-gather or reduce-scatter.
+std::string_view flat_exchange(Collective collective, std::size_t bytes, const Machine& machine) {
+  if (is_small_for_few(bytes, machine)) return "all_pairs";
+  if (bytes > kLocalTogetherBytes) return "ring";
+  const std::string_view together = reduces(collective) ? "recursive_halving" : "bruck";
+  for (const std::string_view name : {together, std::string_view("pat")})
+    if (holds_messages(machine, nullptr, collective, name)) return name;
+  return "ring";
+}
+
+std::string_view flat_reduce(std::size_t bytes, const Machine& machine) {
+  const bool few = machine.ranks <= kLocalFewRanks && bytes <= kLocalAllPairsBytes;
+  const bool small = bytes <= kLocalAllPairsReduceBytes / static_cast<std::size_t>(machine.ranks);
+  return few || (small && serves_crowd(machine)) ? "all_pairs" : "tree";
+}
+
+std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine) {
+  const bool shared = machine.ranks_per_core > 1 || machine.ranks > kLocalFewRanks;
+  const bool together = shared && bytes <= kLocalTogetherToAllBytes;
+  if (together && holds_messages(machine, nullptr, Collective::kAllToAll, "bruck")) return "bruck";
+  if (machine.ranks <= kLocalFewRanks) return "all_pairs";
+  const bool at_once = machine.ranks <= kTcpAllPairsBlocks && (!is_crowd(machine) || bytes <= kLocalAllToAllPairsBytes);
+  return at_once ? "all_pairs" : "pairwise";
+}
+
+std::string_view flat_barrier(const Machine& machine) {
+  if (machine.ranks == 2) return "all_pairs";
+  const bool linear = machine.same_host_id && machine.ranks_per_core > 1 && machine.ranks <= kTcpAllPairsBlocks;
+  return linear ? "linear" : "dissemination";
+}
+
+/// Each rank has a host, or all have one and are connected by its loopback.
+std::string_view flat_on_one_system(Collective collective, std::size_t bytes, const Machine& machine) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return flat_all_reduce(bytes, machine);
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+      return flat_exchange(collective, bytes, machine);
+    case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
+      return machine.ranks <= kTcpAllPairsBlocks ? "all_pairs" : "ring";
+    case Collective::kBroadcast:
+      return "tree";
+    case Collective::kReduce:
+      return flat_reduce(bytes, machine);
+    case Collective::kGather:
+    case Collective::kScatter:
+      return "all_pairs";
+    case Collective::kAllToAll:
+      return flat_all_to_all(bytes, machine);
+    case Collective::kBarrier:
+      return flat_barrier(machine);
+    default:
+      return {};
+  }
+}
+
+/// Whether flat algorithms of log2 n rounds have fewer messages than leaders who send to all others at once.
+bool is_better_flat(const HostMap& map) {
+  return map.most <= 2 && map.hosts > kLocalFewHosts && map.hosts <= kLocalManyHosts;
+}
+
+/// Where one algorithm gives way to the next in an all-reduce of hosts with several ranks.
+struct HostsAllReduceBytes {
+  std::size_t leaders;   ///< up to here leaders exchange the whole data
+  std::size_t exchange;  ///< up to here drivers exchange their shares
+};
+HostsAllReduceBytes hosts_all_reduce_bytes(const HostMap& map) {
+  if (map.hosts > kLocalFewHosts) return {kLocalLeaderBytes, kLocalExchangeBytes};
+  const auto ranks = static_cast<std::size_t>(std::min(map.most, kLocalLeaderRanks));
+  const std::size_t leaders = ranks * kLocalLeaderBytesARank;
+  return {leaders, map.hosts == 2 ? kLocalPairExchangeBytes : leaders};
+}
+
+std::string_view hosts_all_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
+  if (machine.deterministic) return flat_all_reduce(bytes, machine);
+  const HostsAllReduceBytes most = hosts_all_reduce_bytes(map);
+  if (bytes <= most.leaders) return is_better_flat(map) ? "recursive_doubling" : "hierarchical_leaders";
+  if (bytes <= most.exchange) return "recursive_exchange";
+  const bool scatters = bytes <= local_ring_from(map.hosts, kLocalScatterBytes) &&
+                        holds_messages(machine, &map, Collective::kAllReduce, "scatter_exchange_1");
+  return scatters ? "scatter_exchange_1" : "hierarchical";
+}
+
+/// All-gather or reduce-scatter.
+std::string_view hosts_exchange(Collective collective, std::size_t bytes, const Machine& machine, const HostMap& map) {
+  const bool rounds = map.follow_one_another && bytes <= kLocalHostRoundsBytes;
+  return rounds && holds_messages(machine, &map, collective, "hierarchical_rounds") ? "hierarchical_rounds"
+                                                                                    : "hierarchical";
+}
+
+/// Hosts of equal size exchange blocks host by host, small ones in two rounds.
+std::string_view hosts_all_to_all(std::size_t bytes, const Machine& machine, const HostMap& map) {
+  if (map.fewest != map.most) return all_to_all_by_time(bytes, machine, &map);
+  const std::string_view name = bytes <= kLocalTogetherToAllBytes ? "hierarchical_2" : "hierarchical";
+  return holds_messages(machine, &map, Collective::kAllToAll, name) ? name : flat_all_to_all(bytes, machine);
+}
+
+std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, const Machine& machine,
+                                     const HostMap& map) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return hosts_all_reduce(bytes, machine, map);
+    case Collective::kReduceScatter:
+    case Collective::kAllGather:
+      return hosts_exchange(collective, bytes, machine, map);
+    case Collective::kAllGatherV:
+      return "hierarchical";
+    case Collective::kBroadcast:
+    case Collective::kReduce:
+      return "hierarchical_tree";
+    case Collective::kGather:
+    case Collective::kScatter: {
+      const bool leads =
+          bytes <= kLocalLeadersBlockBytes && holds_messages(machine, &map, collective, "hierarchical_leaders");
+      return leads ? "hierarchical_leaders" : "all_pairs";
+    }
+    case Collective::kAllToAll:
+      return hosts_all_to_all(bytes, machine, map);
+    case Collective::kBarrier:
+      return is_better_flat(map) ? "dissemination" : "hierarchical";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
+std::string_view one_system_algorithm(Collective collective, Bytes bytes, const Machine& machine,
+                                      const HostMap* hosts) {
+  if (machine.deterministic && reduces(collective) && collective != Collective::kAllReduce) return "all_pairs";
+  if (collective == Collective::kAllToAllV) return machine.ranks <= kTcpAllPairsBlocks ? "all_pairs" : "pairwise";
+  return is_alone(machine, hosts) ? flat_on_one_system(collective, bytes.value, machine)
+                                  : hosts_on_one_system(collective, bytes.value, machine, *hosts);
+}
+
+}  // namespace tutti
