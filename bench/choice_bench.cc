@@ -36,6 +36,7 @@ Machine machine_of(const Layout& layout) {
   machine.network = layout.hosts.back() != 0;
   machine.same_host_id = machine.same_boot_id = layout.one_host;
   machine.costs.cores = layout.one_host ? 2 : 8;
+  if (layout.one_host) machine.ranks_per_core = (machine.ranks + machine.costs.cores - 1) / machine.costs.cores;
   if (!layout.one_host) machine.costs.tcp.wire_kib = kWireKib;
   return machine;
 }

@@ -5,7 +5,7 @@
 #   race         all_reduce against Open MPI in one process: 2, 4, 8 ranks, in place; 10 minutes
 #   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 3 minutes
 #   floor        all collectives against the memory alone, 2, 4 and 8 ranks; 4 minutes
-#   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; 5 minutes
+#   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; as root; 5 minutes
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
 #   options      what registered memory, wire types and the deterministic mode cost; sends and receives
 #   overlap      how much of an all_reduce a computation hides; as root
@@ -30,6 +30,15 @@ perf=build/release/tools/tutti-perf bench=build/release/bench
 read -ra before <<< "${MEASURE_WITH:-}"
 parts=$(mktemp -d)
 trap 'rm -rf "$parts"' EXIT
+
+# The system's default congestion control is cubic until this script ends: Tutti chooses it by itself, the others do not.
+choose_cubic() {
+  local setting=/proc/sys/net/ipv4/tcp_congestion_control
+  congestion=$(< $setting)
+  [ "$congestion" != cubic ] || return 0
+  trap 'rm -rf "$parts"; echo "$congestion" > /proc/sys/net/ipv4/tcp_congestion_control' EXIT
+  echo cubic > $setting
+}
 
 runs=() part=
 # new_part COMMAND...: the file $part is what this command writes. It counts with its words as they would be typed.
@@ -76,12 +85,14 @@ measure_floor() {
 }
 measure_tcp() {
   local ranks
+  choose_cubic
   for _ in 1 2; do
     for ranks in 2 4; do run env RACE_TRANSPORT=tcp bench/race.sh $ranks -f 8 --rounds 3; done
   done
 }
 measure_hosts() {
   local hosts each
+  choose_cubic
   for each in 1 2; do
     for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts $each -- -e 16M; done
     for hosts in 2 3 4 8; do run bench/hosts_race.sh $hosts $each 1gbit -- -b 64K -f 4 -e 16M --rounds 3; done

@@ -28,7 +28,7 @@ void expect(tuttiResult_t result) {
   std::exit(1);
 }
 
-/// One rank's part: the time of a call in microseconds, of `kCalls` of them, by round.
+/// One rank's part: the time of a call in microseconds, for each round that of `kCalls` of them, the shortest first.
 std::vector<double> measure(tuttiComm_t comm, std::vector<float>* data, std::chrono::milliseconds pause) {
   std::vector<double> times;
   for (int round = 0; round < kRounds; ++round) {
@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
   const pid_t child = ::fork();
   tuttiUniqueId id{};
   if (child == 0) {
-    if (::read(ends[0], &id, sizeof id) == sizeof id) run(1, id, bytes);
+    if (::read(ends[0], &id, sizeof id) != sizeof id) return 1;
+    run(1, id, bytes);
     return 0;
   }
   expect(tuttiGetUniqueId(&id));

@@ -85,8 +85,7 @@ class Socket {
 
 /// TCP: chooses the congestion control of a socket that is not connected yet, or that is to listen: what it accepts has
 /// the same. The system's default may be one that paces what it sends, as BBR does. A connection that began with it is
-/// paced for good, whatever is chosen later. If an acknowledgement has been late, as before a pause of its application,
-/// it is slow until many have been on time.
+/// paced for good, whatever is chosen later, and is slow after each pause of the program (docs/design/tcp.md).
 void choose_congestion(int descriptor);
 /// TCP: whether the other end's system has acknowledged all that was sent, as far as this one tells.
 bool all_acknowledged(int descriptor);

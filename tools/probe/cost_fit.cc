@@ -17,7 +17,8 @@ Machine machine_of(int ranks, bool tcp, const Costs& costs) {
   machine.lanes = 2;
   machine.credits = 4;
   machine.network = tcp;
-  machine.same_boot_id = true;
+  machine.same_host_id = machine.same_boot_id = true;
+  machine.ranks_per_core = (ranks + costs.cores - 1) / costs.cores;
   machine.hosts.resize(static_cast<std::size_t>(ranks));
   if (tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   machine.costs = costs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 
 #include "collectives/choice/choice.h"
 #include "collectives/choice/choice_by_time.h"
@@ -13,8 +14,11 @@ namespace {
 // (docs/design/choice.md). There is no wire: a message takes time of both ends' cores, which other ranks may need. So
 // what counts is how many messages there are, and from some 64 KiB on how often each byte is copied.
 
-/// Up to so many ranks may send small data to all at once, if each has a core.
+/// Up to so many ranks send small data to all at once if each has a core (more than two of those were not measured), or
+/// to the root.
 constexpr int kLocalFewRanks = 8;
+/// One rank has connections to so many others at most, but for a gather or scatter.
+constexpr int kLocalMostServed = 64;
 constexpr std::size_t kLocalAllPairsBytes = 4 * 1024;
 /// A pair has no second message to wait for. Two shots halve what each adds, the ring keeps large parts in the caches.
 constexpr std::size_t kLocalPairBytes = 256 * 1024;
@@ -30,8 +34,8 @@ constexpr std::size_t kLocalRingBytesARank = 4 * 1024;
 /// all send at once, have the fewest turns, but one rank does all the work: up to so many bytes of all ranks together.
 constexpr std::size_t kLocalLinearBytes = 4 * 1024 * 1024;
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
-/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Above the third, which
-/// all may have under way at once, a crowd exchanges them pair by pair.
+/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones are all
+/// under way at once, but for those of a crowd over the loopback: above the third they are exchanged pair by pair.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
 constexpr std::size_t kLocalAllToAllPairsBytes = 64 * 1024;
@@ -60,12 +64,20 @@ bool is_small_for_few(std::size_t bytes, const Machine& machine) {
 
 /// Whether one rank may serve all others, each of which waits for a turn on its core once. Between namespaces messages
 /// take so much longer that it pays for a reduce alone.
-bool serves_crowd(const Machine& machine) { return is_crowd(machine) && machine.ranks <= kTcpAllPairsBlocks; }
+bool serves_crowd(const Machine& machine) { return is_crowd(machine) && machine.ranks <= kLocalMostServed; }
 bool serves_crowd_on_loopback(const Machine& machine) { return machine.same_host_id && serves_crowd(machine); }
 
 /// Up to so many bytes a ring of so many has too many hops.
 std::size_t local_ring_from(int ranks, std::size_t measured) {
   return std::max(measured, static_cast<std::size_t>(ranks) * kLocalRingBytesARank);
+}
+
+/// The first that messages have room for.
+std::string_view first_held(const Machine& machine, const HostMap* hosts, Collective collective,
+                            std::initializer_list<std::string_view> names, std::string_view last) {
+  for (const std::string_view name : names)
+    if (holds_messages(machine, hosts, collective, name)) return name;
+  return last;
 }
 
 std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
@@ -75,14 +87,11 @@ std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
   if (machine.deterministic || (n == 2 && bytes <= kLocalPairTwoShotBytes)) return "all_pairs_two_shot";
   if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
   if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
-  const auto holds = [&](std::string_view name) {
-    return holds_messages(machine, nullptr, Collective::kAllReduce, name);
-  };
-  if (std::has_single_bit(static_cast<unsigned>(n)) && holds("halving_doubling"))
-    return bytes <= kLocalHalvingBytes ? "halving_doubling" : "ring";
-  if (bytes > local_ring_from(n, kLocalTwoShotBytes)) return "ring";
+  const bool halves = std::has_single_bit(static_cast<unsigned>(n));
+  if (bytes > local_ring_from(n, halves ? kLocalHalvingBytes : kLocalTwoShotBytes)) return "ring";
+  if (halves) return first_held(machine, nullptr, Collective::kAllReduce, {"halving_doubling"}, "ring");
   if (n <= kLocalFewRanks) return "all_pairs_two_shot";
-  return holds("scatter_exchange_1") ? "scatter_exchange_1" : "ring";
+  return first_held(machine, nullptr, Collective::kAllReduce, {"scatter_exchange_1"}, "ring");
 }
 
 /// All-gather or reduce-scatter.
@@ -90,9 +99,7 @@ std::string_view flat_exchange(Collective collective, std::size_t bytes, const M
   if (is_small_for_few(bytes, machine)) return "all_pairs";
   if (bytes > kLocalTogetherBytes) return "ring";
   const std::string_view together = reduces(collective) ? "recursive_halving" : "bruck";
-  for (const std::string_view name : {together, std::string_view("pat")})
-    if (holds_messages(machine, nullptr, collective, name)) return name;
-  return "ring";
+  return first_held(machine, nullptr, collective, {together, "pat"}, "ring");
 }
 
 std::string_view flat_reduce(std::size_t bytes, const Machine& machine) {
@@ -101,18 +108,18 @@ std::string_view flat_reduce(std::size_t bytes, const Machine& machine) {
   return few || (small && serves_crowd(machine)) ? "all_pairs" : "tree";
 }
 
-std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine) {
-  const bool shared = machine.ranks_per_core > 1 || machine.ranks > kLocalFewRanks;
-  const bool together = shared && bytes <= kLocalTogetherToAllBytes;
+std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
+  const bool apart = machine.ranks_per_core == 1 && machine.ranks <= kLocalFewRanks;
+  const bool together = !apart && bytes <= kLocalTogetherToAllBytes;
   if (together && holds_messages(machine, nullptr, Collective::kAllToAll, "bruck")) return "bruck";
-  if (machine.ranks <= kLocalFewRanks) return "all_pairs";
-  const bool at_once = machine.ranks <= kTcpAllPairsBlocks && (!is_crowd(machine) || bytes <= kLocalAllToAllPairsBytes);
-  return at_once ? "all_pairs" : "pairwise";
+  if (machine.ranks > kTcpAllPairsBlocks) return all_to_all_by_time(bytes, machine, hosts);
+  const bool in_turn = machine.ranks > kLocalFewRanks && bytes > kLocalAllToAllPairsBytes;
+  return in_turn && serves_crowd_on_loopback(machine) ? "pairwise" : "all_pairs";
 }
 
 std::string_view flat_barrier(const Machine& machine) {
   if (machine.ranks == 2) return "all_pairs";
-  const bool linear = machine.same_host_id && machine.ranks_per_core > 1 && machine.ranks <= kTcpAllPairsBlocks;
+  const bool linear = machine.same_host_id && machine.ranks_per_core > 1 && machine.ranks <= kLocalMostServed;
   return linear ? "linear" : "dissemination";
 }
 
@@ -134,7 +141,7 @@ std::string_view flat_on_one_system(Collective collective, std::size_t bytes, co
     case Collective::kScatter:
       return "all_pairs";
     case Collective::kAllToAll:
-      return flat_all_to_all(bytes, machine);
+      return flat_all_to_all(bytes, machine, nullptr);
     case Collective::kBarrier:
       return flat_barrier(machine);
     default:
@@ -164,23 +171,23 @@ std::string_view hosts_all_reduce(std::size_t bytes, const Machine& machine, con
   const HostsAllReduceBytes most = hosts_all_reduce_bytes(map);
   if (bytes <= most.leaders) return is_better_flat(map) ? "recursive_doubling" : "hierarchical_leaders";
   if (bytes <= most.exchange) return "recursive_exchange";
-  const bool scatters = bytes <= local_ring_from(map.hosts, kLocalScatterBytes) &&
-                        holds_messages(machine, &map, Collective::kAllReduce, "scatter_exchange_1");
-  return scatters ? "scatter_exchange_1" : "hierarchical";
+  if (bytes > local_ring_from(map.hosts, kLocalScatterBytes)) return "hierarchical";
+  return first_held(machine, &map, Collective::kAllReduce, {"scatter_exchange_1"}, "hierarchical");
 }
 
 /// All-gather or reduce-scatter.
 std::string_view hosts_exchange(Collective collective, std::size_t bytes, const Machine& machine, const HostMap& map) {
-  const bool rounds = map.follow_one_another && bytes <= kLocalHostRoundsBytes;
-  return rounds && holds_messages(machine, &map, collective, "hierarchical_rounds") ? "hierarchical_rounds"
-                                                                                    : "hierarchical";
+  if (bytes > kLocalHostRoundsBytes) return "hierarchical";
+  if (!map.follow_one_another) return flat_exchange(collective, bytes, machine);
+  return first_held(machine, &map, collective, {"hierarchical_rounds"}, "hierarchical");
 }
 
 /// Hosts of equal size exchange blocks host by host, small ones in two rounds.
 std::string_view hosts_all_to_all(std::size_t bytes, const Machine& machine, const HostMap& map) {
-  if (map.fewest != map.most) return all_to_all_by_time(bytes, machine, &map);
-  const std::string_view name = bytes <= kLocalTogetherToAllBytes ? "hierarchical_2" : "hierarchical";
-  return holds_messages(machine, &map, Collective::kAllToAll, name) ? name : flat_all_to_all(bytes, machine);
+  const std::string_view flat = flat_all_to_all(bytes, machine, &map);
+  if (map.fewest != map.most) return flat;
+  if (bytes > kLocalTogetherToAllBytes) return first_held(machine, &map, Collective::kAllToAll, {"hierarchical"}, flat);
+  return first_held(machine, &map, Collective::kAllToAll, {"hierarchical_2", "hierarchical"}, flat);
 }
 
 std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, const Machine& machine,
@@ -197,11 +204,9 @@ std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, c
     case Collective::kReduce:
       return "hierarchical_tree";
     case Collective::kGather:
-    case Collective::kScatter: {
-      const bool leads =
-          bytes <= kLocalLeadersBlockBytes && holds_messages(machine, &map, collective, "hierarchical_leaders");
-      return leads ? "hierarchical_leaders" : "all_pairs";
-    }
+    case Collective::kScatter:
+      if (bytes > kLocalLeadersBlockBytes) return "all_pairs";
+      return first_held(machine, &map, collective, {"hierarchical_leaders"}, "all_pairs");
     case Collective::kAllToAll:
       return hosts_all_to_all(bytes, machine, map);
     case Collective::kBarrier:

@@ -14,9 +14,6 @@
 
 namespace tutti::host_rounds {
 
-/// A group has at most so many hosts.
-inline constexpr std::int32_t kMostMembers = 7;
-
 /// The k of P = m 2^k.
 TUTTI_HD constexpr std::int32_t doublings(const Shape& s) {
   const std::int32_t log = floor_log2(hosts::count(s));

@@ -32,6 +32,7 @@ Machine machine_of(int ranks, bool tcp) {
   machine.network = tcp;
   machine.same_host_id = true;
   machine.same_boot_id = true;
+  machine.ranks_per_core = (ranks + machine.costs.cores - 1) / machine.costs.cores;
   machine.hosts.resize(static_cast<std::size_t>(ranks));
   if (tcp) std::iota(machine.hosts.begin(), machine.hosts.end(), 0);
   return machine;
@@ -146,7 +147,7 @@ TEST(AutomaticChoice, BearsAnyCostsOfANetwork) {
       Machine machine = machine_of(static_cast<int>(hosts.size()), true);
       machine.hosts = hosts;
       machine.network = true;
-      machine.same_host_id = false;
+      machine.same_host_id = machine.same_boot_id = false;
       LinkCosts& tcp = machine.costs.tcp;
       tcp = machine.costs.shm = LinkCosts{cost, cost, cost, cost, cost, cost, cost};
       machine.costs.reduce_kib = machine.costs.memory_kib = cost;

@@ -51,10 +51,11 @@ TEST(OneSystemChoice, HasAnAlgorithmThatServesAndFits) {
   for (const HostList& hosts :
        {uniform_hosts(2, 1, false), uniform_hosts(3, 1, false), uniform_hosts(8, 1, false), uniform_hosts(12, 1, false),
         uniform_hosts(65, 1, false), uniform_hosts(2, 2, true), uniform_hosts(8, 2, false), uniform_hosts(12, 4, true),
-        HostList{0, 1, 0, 1, 1}, HostList{0, 0, 0, 1, 2}}) {
+        uniform_hosts(16, 5, false), HostList{0, 1, 0, 1, 1}, HostList{0, 0, 0, 1, 2}}) {
     const Topology topology(hosts);
     for (const int ranks_per_core : {1, 2, 8}) {
       Machine machine = system_of(hosts, ranks_per_core);
+      machine.same_host_id = topology.map().hosts == machine.ranks && ranks_per_core > 1;
       for (const bool deterministic : {false, true}) {
         machine.deterministic = deterministic;
         for (const std::size_t message : {64u, 512u, 262144u}) {
