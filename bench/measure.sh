@@ -33,10 +33,11 @@ trap 'rm -rf "$parts"' EXIT
 
 # The system's default congestion control is cubic until this script ends: Tutti chooses it by itself, the others do not.
 choose_cubic() {
-  local setting=/proc/sys/net/ipv4/tcp_congestion_control
-  congestion=$(< $setting)
-  [ "$congestion" != cubic ] || return 0
-  trap 'rm -rf "$parts"; echo "$congestion" > /proc/sys/net/ipv4/tcp_congestion_control' EXIT
+  local setting=/proc/sys/net/ipv4/tcp_congestion_control initial
+  initial=$(< $setting)
+  [ "$initial" != cubic ] || return 0
+  # shellcheck disable=SC2064  # what it is now
+  trap "rm -rf '$parts'; echo $initial > $setting" EXIT
   echo cubic > $setting
 }
 
