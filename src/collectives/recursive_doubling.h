@@ -12,6 +12,9 @@
 //   rank 1   0 >0   <0 +0= >3   <3 +0=
 //   rank 2   0 >3   <3 +0= >0   <0 +0=
 //   rank 3   0 >2   <2 +0= >1   <1 +0=
+//
+// The barrier exchanges empty messages in the same way. A rank hears from the partner that it has told, where in a
+// dissemination barrier it tells one rank and hears from another: of ranks that share cores fewer have to wait.
 #pragma once
 
 #include "collectives/rank_circle.h"
@@ -77,5 +80,26 @@ inline constexpr Algorithm kAllReduce{.name = "recursive_doubling",
                                       .steps = all_reduce_steps,
                                       .extent = all_reduce_extent,
                                       .step = all_reduce_step};
+
+TUTTI_HD constexpr std::uint32_t barrier_steps(const Shape& s) { return s.ranks == 1 ? 0 : all_reduce_steps(s); }
+TUTTI_HD constexpr Extent barrier_extent(const Shape&) { return Extent{1, 0, 0, 0}; }
+TUTTI_HD constexpr Step barrier_step(const Shape& s, std::uint32_t lane, std::uint32_t i) {
+  const auto round = static_cast<std::int32_t>(i);
+  StepBuilder step(lane, 0);
+  if (is_guest(s)) return i == 0 ? step.send(s.rank + 1).step() : step.recv(s.rank + 1).step();
+  if (i == 0 && is_host(s)) step.recv(s.rank - 1);
+  if (i > 0) step.recv(partner(s, round - 1));
+  if (round < rounds_of(s)) return step.send(partner(s, round)).step();
+  if (is_host(s)) step.send(s.rank - 1);
+  return step.step();
+}
+
+inline constexpr Algorithm kBarrier{.name = "recursive_doubling",
+                                    .collective = Collective::kBarrier,
+                                    .promises = {Reduces::kNothing, ByReference::kAlways, BlockSizes::kEqual},
+                                    .max_lanes = 1,
+                                    .steps = barrier_steps,
+                                    .extent = barrier_extent,
+                                    .step = barrier_step};
 
 }  // namespace tutti::recursive_doubling

@@ -85,6 +85,7 @@ static_assert(sends_match_receives(ring::kAllReduce, 7));
 static_assert(sends_match_receives(ring::kReduceScatter, 7));
 static_assert(sends_match_receives(ring::kAllGather, 7));
 static_assert(sends_match_receives(recursive_doubling::kAllReduce, 7));
+static_assert(sends_match_receives(recursive_doubling::kBarrier, 7));
 static_assert(sends_match_receives(dissemination::kBarrier, 7));
 static_assert(sends_match_receives(chain::kBroadcast, 7));
 static_assert(sends_match_receives(chain::kReduce, 7));
@@ -328,6 +329,7 @@ TEST(Generator, CostsAreThoseOfTheDocumentation) {
     EXPECT_EQ(most_messages_sent(all_pairs::kReduceScatter, n), ranks - 1);
     EXPECT_EQ(most_messages_sent(all_pairs::kAllGather, n), 1u);
     EXPECT_EQ(most_messages_sent(recursive_doubling::kAllReduce, n), down + folded);
+    EXPECT_EQ(most_messages_sent(recursive_doubling::kBarrier, n), down + folded);
     EXPECT_EQ(most_messages_sent(dissemination::kBarrier, n), up);
     EXPECT_EQ(most_messages_sent(chain::kBroadcast, n), 1u);
     EXPECT_EQ(most_messages_sent(chain::kReduce, n), 1u);

@@ -79,6 +79,7 @@ cudaError_t write_schedules(const Shape& shape, Step* table, Extent* extents, cu
   TUTTI_WRITE(knomial::block_steps<2>, knomial::gather_extent<2>, knomial::gather_step<2>);
   TUTTI_WRITE(knomial::block_steps<2>, knomial::scatter_extent<2>, knomial::scatter_step<2>);
   TUTTI_WRITE(dissemination::barrier_steps, dissemination::barrier_extent, dissemination::barrier_step);
+  TUTTI_WRITE(recursive_doubling::barrier_steps, recursive_doubling::barrier_extent, recursive_doubling::barrier_step);
 #undef TUTTI_WRITE
   return cudaGetLastError();
 }

@@ -98,6 +98,7 @@ constexpr Algorithm kCatalogue[] = {
     all_pairs::kBarrier,
     linear::kBarrier,
     dissemination::kBarrier,
+    recursive_doubling::kBarrier,
     hierarchical_leaders::kBarrier,
 };
 

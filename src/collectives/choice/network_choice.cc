@@ -33,7 +33,7 @@ constexpr std::size_t kTcpLeaderBytes = 16 * 1024;
 /// Trees below, chains above.
 constexpr std::size_t kTcpTreeBytes = 64 * 1024;
 /// Two lanes: while one waits, the other keeps the link busy. Where the cores are what is busy, a lane more costs more
-/// than it gains up to the second.
+/// than it gains: between hosts of one system up to the second, over the loopback at any size.
 constexpr std::size_t kTcpTwoLaneBytes = 64 * 1024;
 constexpr std::size_t kTcpSharedCoresTwoLaneBytes = 2 * 1024 * 1024;
 /// A chain is full after as many tiles as it has hosts: so many times more tiles than that, none smaller than this.
@@ -167,6 +167,7 @@ std::string_view named_peers_algorithm(Collective collective, Bytes bytes, int h
 }
 
 int network_lanes(Bytes bytes, const Machine& machine) {
+  if (machine.same_host_id) return 1;
   const std::size_t from = machine.same_boot_id ? kTcpSharedCoresTwoLaneBytes : kTcpTwoLaneBytes;
   return bytes.value >= from ? std::clamp(machine.lanes, 1, 2) : 1;
 }

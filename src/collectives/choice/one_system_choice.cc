@@ -17,9 +17,9 @@ namespace {
 /// Up to so many ranks send small data to all at once if each has a core (more than two of those were not measured), or
 /// to the root.
 constexpr int kLocalFewRanks = 8;
+constexpr std::size_t kLocalAllPairsBytes = 4 * 1024;
 /// One rank has connections to so many others at most, but for a gather or scatter.
 constexpr int kLocalMostServed = 64;
-constexpr std::size_t kLocalAllPairsBytes = 4 * 1024;
 /// A pair has no second message to wait for. Two shots halve what each adds, the ring keeps large parts in the caches.
 constexpr std::size_t kLocalPairBytes = 256 * 1024;
 constexpr std::size_t kLocalPairTwoShotBytes = 16 * 1024 * 1024;
@@ -67,6 +67,8 @@ bool is_small_for_few(std::size_t bytes, const Machine& machine) {
 bool serves_crowd(const Machine& machine) { return is_crowd(machine) && machine.ranks <= kLocalMostServed; }
 bool serves_crowd_on_loopback(const Machine& machine) { return machine.same_host_id && serves_crowd(machine); }
 
+bool is_power_of_two(const Machine& machine) { return std::has_single_bit(static_cast<unsigned>(machine.ranks)); }
+
 /// Up to so many bytes a ring of so many has too many hops.
 std::size_t local_ring_from(int ranks, std::size_t measured) {
   return std::max(measured, static_cast<std::size_t>(ranks) * kLocalRingBytesARank);
@@ -87,7 +89,7 @@ std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
   if (machine.deterministic || (n == 2 && bytes <= kLocalPairTwoShotBytes)) return "all_pairs_two_shot";
   if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
   if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
-  const bool halves = std::has_single_bit(static_cast<unsigned>(n));
+  const bool halves = is_power_of_two(machine);
   if (bytes > local_ring_from(n, halves ? kLocalHalvingBytes : kLocalTwoShotBytes)) return "ring";
   if (halves) return first_held(machine, nullptr, Collective::kAllReduce, {"halving_doubling"}, "ring");
   if (n <= kLocalFewRanks) return "all_pairs_two_shot";
@@ -120,7 +122,8 @@ std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine, cons
 std::string_view flat_barrier(const Machine& machine) {
   if (machine.ranks == 2) return "all_pairs";
   const bool linear = machine.same_host_id && machine.ranks_per_core > 1 && machine.ranks <= kLocalMostServed;
-  return linear ? "linear" : "dissemination";
+  if (linear) return "linear";
+  return is_power_of_two(machine) ? "recursive_doubling" : "dissemination";
 }
 
 /// Each rank has a host, or all have one and are connected by its loopback.
@@ -210,7 +213,7 @@ std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, c
     case Collective::kAllToAll:
       return hosts_all_to_all(bytes, machine, map);
     case Collective::kBarrier:
-      return is_better_flat(map) ? "dissemination" : "hierarchical";
+      return is_better_flat(map) ? flat_barrier(machine) : "hierarchical";
     default:
       return {};
   }

@@ -152,11 +152,11 @@ TEST(OneSystemChoice, ABarrierIsLinearWhereMessagesAreThereAtOnce) {
     return automatic_algorithm(Collective::kBarrier, Bytes{0}, machine);
   };
   EXPECT_EQ(barrier(loopback_machine(2, 1)), "all_pairs");
-  EXPECT_EQ(barrier(loopback_machine(8, 1)), "dissemination");
+  EXPECT_EQ(barrier(loopback_machine(8, 1)), "recursive_doubling");
   EXPECT_EQ(barrier(loopback_machine(4, 2)), "linear");
   EXPECT_EQ(barrier(loopback_machine(64, 32)), "linear");
   EXPECT_EQ(barrier(loopback_machine(65, 33)), "dissemination") << "one rank would have as many connections";
-  EXPECT_EQ(barrier(system_of(uniform_hosts(8, 1, false), 4)), "dissemination");
+  EXPECT_EQ(barrier(system_of(uniform_hosts(8, 1, false), 4)), "recursive_doubling");
 }
 
 /// Where the cores are busy copying, a second lane costs more than it gains until calls are large.
@@ -171,6 +171,7 @@ TEST(OneSystemChoice, TakesASecondLaneLater) {
     EXPECT_EQ(lanes(1 << 20), same_boot_id ? 1 : 2);
     EXPECT_EQ(lanes(16 << 20), 2);
   }
+  EXPECT_EQ(choose(Collective::kAllReduce, Bytes{16 << 20}, loopback_machine(2, 1), "auto", Bytes{0}).lanes, 1);
 }
 
 }  // namespace
