@@ -13,8 +13,8 @@
 //   rank 2   0 >3   <3 +0= >0   <0 +0=
 //   rank 3   0 >2   <2 +0= >1   <1 +0=
 //
-// The barrier exchanges empty messages in the same way. A rank hears from the partner that it has told, where in a
-// dissemination barrier it tells one rank and hears from another: of ranks that share cores fewer have to wait.
+// The barrier exchanges empty messages in the same way. A rank hears from the partner to whom it sends; in a
+// dissemination barrier it sends to one rank and hears from another. So of ranks that share cores fewer have to wait.
 #pragma once
 
 #include "collectives/rank_circle.h"
