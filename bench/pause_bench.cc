@@ -28,7 +28,7 @@ void expect(tuttiResult_t result) {
   std::exit(1);
 }
 
-/// One rank's part: the time of a call in microseconds, for each round that of `kCalls` of them, the shortest first.
+/// One rank's part: each round's mean time of a call in microseconds, the shortest first.
 std::vector<double> measure(tuttiComm_t comm, std::vector<float>* data, std::chrono::milliseconds pause) {
   std::vector<double> times;
   for (int round = 0; round < kRounds; ++round) {

@@ -13,8 +13,9 @@
 //   rank 2   0 >3   <3 +0= >0   <0 +0=
 //   rank 3   0 >2   <2 +0= >1   <1 +0=
 //
-// The barrier exchanges empty messages in the same way. A rank hears from the partner to whom it sends; in a
-// dissemination barrier it sends to one rank and hears from another. So of ranks that share cores fewer have to wait.
+// The barrier exchanges empty messages in the same way. Partners wait for each other, where in a dissemination barrier
+// a rank sends to one and hears from another. If ranks share cores, this was measured to be faster
+// (docs/design/choice.md).
 #pragma once
 
 #include "collectives/rank_circle.h"

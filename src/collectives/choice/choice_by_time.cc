@@ -145,7 +145,8 @@ std::string_view rooted_blocks_by_time(Collective collective, std::size_t bytes,
   return fastest.name();
 }
 
-/// Another round must save an eighth of the time, because the ranks of a host wait for one another in each.
+/// Another round must save an eighth of the time, because the ranks of a host wait for one another in each. All pairs
+/// have too many messages for many ranks that share their cores.
 std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   static constexpr std::string_view kByRounds[] = {"hierarchical", "hierarchical_2", "hierarchical_3"};
   const NetworkTimes times(machine, hosts, Bytes{bytes});
@@ -156,7 +157,8 @@ std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, c
     if (holds(name)) fastest.offer_if_worth_it(name, times.blocks_by_hosts(rounds));
   }
   if (holds("bruck")) fastest.offer("bruck", times.blocks_in_rounds());
-  fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllToAll));
+  if (!machine.same_boot_id)
+    fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllToAll));
   return fastest.name().empty() ? "pairwise" : fastest.name();
 }
 

@@ -1,5 +1,5 @@
-// The choice where tcp connects ranks that all run on the same cores: ranks of one host, over its loopback, or hosts
-// that are one system, such as containers.
+// The choice where tcp connects ranks of one system, which share its cores: ranks of one host, over its loopback, or of
+// several hosts that are one system, such as containers.
 #pragma once
 
 #include <string_view>
