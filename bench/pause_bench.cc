@@ -1,5 +1,5 @@
-// What a pause of the program costs its next calls: two processes broadcast in turn, 40 calls after each pause of 0.1
-// s, and without pauses.
+// This program measures what a pause costs the calls after it. Two processes broadcast in turn, 40 calls after each
+// pause of 100 ms, and then without pauses.
 //
 //   pause_bench [BYTES]    256 KiB unless given
 //
@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -71,6 +70,7 @@ int main(int argc, char** argv) {
   const pid_t child = ::fork();
   tuttiUniqueId id{};
   if (child == 0) {
+    ::close(ends[1]);  // so that reading ends if the parent does
     if (::read(ends[0], &id, sizeof id) != sizeof id) return 1;
     run(1, id, bytes);
     return 0;

@@ -17,7 +17,8 @@
 namespace tutti::test {
 namespace {
 
-constexpr const char* kNames[] = {"halving_doubling",
+constexpr const char* kNames[] = {"recursive_doubling",
+                                  "halving_doubling",
                                   "double_tree",
                                   "pairwise",
                                   "bruck",

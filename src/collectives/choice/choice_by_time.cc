@@ -12,6 +12,11 @@
 namespace tutti {
 namespace {
 
+/// Above so many ranks or hosts a ring's hops, one per rank, count for more than the bytes that it saves: it is for
+/// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
+constexpr int kTcpFewRanks = 32;
+constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
+
 /// Keeps the algorithm that takes the least time; of several that take the same, the one that was offered first.
 class Fastest {
  public:
@@ -41,6 +46,10 @@ class Fastest {
 
 bool is_alone(const Machine& machine, const HostMap* hosts) {
   return hosts == nullptr || hosts->hosts == 1 || hosts->hosts == machine.ranks;
+}
+
+std::size_t ring_from(int ranks, std::size_t measured) {
+  return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
 }
 
 bool holds_chunks(const Machine& machine, int chunks) {

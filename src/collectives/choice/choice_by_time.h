@@ -17,6 +17,9 @@ inline constexpr int kTcpAllPairsMost = 256;
 
 /// Whether no ranks share a host, as far as is known.
 bool is_alone(const Machine& machine, const HostMap* hosts);
+/// The size above which a ring of so many ranks, or hosts, may be chosen: the measured one, or a larger one if they are
+/// so many that a smaller share of each would not be worth its hops.
+std::size_t ring_from(int ranks, std::size_t measured);
 /// Whether a message has room for so many chunks: where slots are set to be tiny it has not.
 bool holds_chunks(const Machine& machine, int chunks);
 /// Whether it has for what an algorithm sends in one.

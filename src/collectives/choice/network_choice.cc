@@ -45,18 +45,8 @@ constexpr std::size_t kTcpTreeTiles = 32;
 constexpr std::size_t kTcpTreeLeastTile = 128 * 1024;
 constexpr std::size_t kTcpTreeLargestTile = 512 * 1024;
 
-/// Above so many ranks or hosts a ring's hops, one per rank, count for more than the bytes that it saves: it is for
-/// data of at least so many bytes a rank. Not measured: as the simulator says it (docs/simulation.md).
-constexpr int kTcpFewRanks = 32;
-constexpr std::size_t kTcpRingBytesARank = 4 * 1024;
-
 /// Whether closed forms may decide where thresholds were measured on another network: what this one costs is known.
 bool is_measured(const Machine& machine) { return machine.tcp_costs().wire_kib > 0; }
-
-/// Up to so many bytes a ring of so many has too many hops.
-std::size_t ring_from(int ranks, std::size_t measured) {
-  return ranks <= kTcpFewRanks ? measured : std::max(measured, static_cast<std::size_t>(ranks) * kTcpRingBytesARank);
-}
 
 /// Whether closed forms choose among the algorithms with a root. Up to kTcpAllPairsRanks ranks are simulated where the
 /// network is known, and go by thresholds where it is not.

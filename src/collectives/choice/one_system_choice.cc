@@ -24,12 +24,10 @@ constexpr int kLocalMostServed = 64;
 constexpr std::size_t kLocalPairBytes = 256 * 1024;
 constexpr std::size_t kLocalPairTwoShotBytes = 16 * 1024 * 1024;
 /// All-reduce of more ranks: recursive doubling has the fewest rounds; then halving and doubling of a power of two, two
-/// shots of another number of few ranks, or one round that scatters of more; then the ring, from so many bytes a rank
-/// on.
+/// shots of another number of few ranks, or one round that scatters of more; then the ring.
 constexpr std::size_t kLocalDoublingBytes = 32 * 1024;
 constexpr std::size_t kLocalHalvingBytes = 4 * 1024 * 1024;
 constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
-constexpr std::size_t kLocalRingBytesARank = 4 * 1024;
 /// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce, and a reduce to whose root
 /// all send at once, have the fewest turns, but one rank does all the work: up to so many bytes of all ranks together.
 constexpr std::size_t kLocalLinearBytes = 4 * 1024 * 1024;
@@ -69,11 +67,6 @@ bool serves_crowd_on_loopback(const Machine& machine) { return machine.same_host
 
 bool is_power_of_two(const Machine& machine) { return std::has_single_bit(static_cast<unsigned>(machine.ranks)); }
 
-/// Up to so many bytes a ring of so many has too many hops.
-std::size_t local_ring_from(int ranks, std::size_t measured) {
-  return std::max(measured, static_cast<std::size_t>(ranks) * kLocalRingBytesARank);
-}
-
 /// The first that messages have room for.
 std::string_view first_held(const Machine& machine, const HostMap* hosts, Collective collective,
                             std::initializer_list<std::string_view> names, std::string_view last) {
@@ -90,7 +83,7 @@ std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
   if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
   if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
   const bool halves = is_power_of_two(machine);
-  if (bytes > local_ring_from(n, halves ? kLocalHalvingBytes : kLocalTwoShotBytes)) return "ring";
+  if (bytes > ring_from(n, halves ? kLocalHalvingBytes : kLocalTwoShotBytes)) return "ring";
   if (halves) return first_held(machine, nullptr, Collective::kAllReduce, {"halving_doubling"}, "ring");
   if (n <= kLocalFewRanks) return "all_pairs_two_shot";
   return first_held(machine, nullptr, Collective::kAllReduce, {"scatter_exchange_1"}, "ring");
@@ -174,7 +167,7 @@ std::string_view hosts_all_reduce(std::size_t bytes, const Machine& machine, con
   const HostsAllReduceBytes most = hosts_all_reduce_bytes(map);
   if (bytes <= most.leaders) return is_better_flat(map) ? "recursive_doubling" : "hierarchical_leaders";
   if (bytes <= most.exchange) return "recursive_exchange";
-  if (bytes > local_ring_from(map.hosts, kLocalScatterBytes)) return "hierarchical";
+  if (bytes > ring_from(map.hosts, kLocalScatterBytes)) return "hierarchical";
   return first_held(machine, &map, Collective::kAllReduce, {"scatter_exchange_1"}, "hierarchical");
 }
 

@@ -79,7 +79,7 @@ const std::string kPairs = "all_pairs", kShots = "all_pairs_two_shot", kDoubling
 const std::string kHalving = "halving_doubling", kLinear = "linear", kTree = "tree";
 const std::string kScatter = "scatter_exchange_1", kBruck = "bruck", kPairwise = "pairwise", kRings = "hierarchical";
 
-/// What was measured to be fast.
+/// The algorithms are those that were measured to be fast.
 TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
   struct Case {
     Collective collective;
