@@ -32,6 +32,7 @@ Machine machine_of(const Layout& layout) {
   machine.ranks = static_cast<int>(layout.hosts.size());
   machine.hosts = layout.hosts;
   machine.lanes = 2;
+  machine.max_message = largest_message(machine.max_message, have_a_host_each(layout.hosts));
   machine.credits = 4;
   machine.network = layout.hosts.back() != 0;
   machine.same_host_id = machine.same_boot_id = layout.one_host;

@@ -3,7 +3,8 @@
 set -euo pipefail
 ranks=$1
 shift
-export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 20000)) WORLD_SIZE=$ranks LOCAL_WORLD_SIZE=$ranks
+# Below the ports that the system gives to connections: another program may have one of those by chance.
+export MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 12000)) WORLD_SIZE=$ranks LOCAL_WORLD_SIZE=$ranks
 pids=()
 for ((rank = 0; rank < ranks; ++rank)); do
   RANK=$rank LOCAL_RANK=$rank "$@" &

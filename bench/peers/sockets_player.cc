@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 
 #include "player.h"
 
@@ -75,9 +76,17 @@ class SocketsPlayer final : public Player {
   const bool is_crowded_ = static_cast<long>(ranks_) > sysconf(_SC_NPROCESSORS_ONLN);
 };
 
+/// A socket with the congestion control of Tutti's sockets, which must be chosen before it connects or listens.
+int make_socket() {
+  const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  for (const std::string_view name : {"cubic", "reno"})
+    if (setsockopt(made, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) break;
+  return made;
+}
+
 /// A listener on loopback, at a port that the kernel chooses.
 int listen_on_loopback(sockaddr_in* address) {
-  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int listener = make_socket();
   *address = {};
   address->sin_family = AF_INET;
   address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -90,7 +99,7 @@ int listen_on_loopback(sockaddr_in* address) {
 }
 
 int connect_to(const std::string& address) {
-  const int connected = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int connected = make_socket();
   const bool good = connected >= 0 && connect(connected, reinterpret_cast<const sockaddr*>(address.data()),
                                               static_cast<socklen_t>(address.size())) == 0;
   return good ? connected : -1;

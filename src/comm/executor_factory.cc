@@ -51,7 +51,9 @@ Status open_tcp(const CreateOptions& options, const JoinResult& joined, const st
   for (Rank peer{0}; peer.value < options.ranks; ++peer)
     if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
   const std::uint64_t id = joined.membership->comm_id();
-  const TcpGeometry geometry{options.settings.shm_slot_bytes, kTcpCredits, options.settings.checksum,
+  const bool all_by_tcp = options.settings.transport == TransportKind::kTcp || have_a_host_each(joined.hosts);
+  const Bytes largest = largest_message(options.settings.shm_slot_bytes, all_by_tcp);
+  const TcpGeometry geometry{largest, kTcpCredits, options.settings.checksum,
                              crc32c(0, std::as_bytes(std::span(&id, 1)))};
   return TcpEndpoint::open(*joined.tcp_streams, geometry, std::move(place), LogSource{Rank{options.rank}, options.name},
                            endpoint);

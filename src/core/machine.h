@@ -1,7 +1,9 @@
 // What the choice of an algorithm may know of the machine: only what all ranks agreed on at join.
 #pragma once
 
+#include <algorithm>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +11,15 @@
 #include "core/units.h"
 
 namespace tutti {
+
+/// The largest message of links. In shared memory it fills a slot. Where all ranks are connected by tcp it is twice as
+/// large, because a system call that moves more costs less for each byte (docs/design/tcp.md).
+constexpr Bytes largest_message(Bytes slot, bool all_by_tcp) { return all_by_tcp ? Bytes{2 * slot.value} : slot; }
+
+/// Whether no two ranks share a host. `hosts`: by rank, counted from 0.
+inline bool have_a_host_each(const std::vector<int>& hosts) {
+  return !hosts.empty() && static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1 == hosts.size();
+}
 
 /// A plain value, equal on all ranks of a communicator.
 struct Machine {

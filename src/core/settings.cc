@@ -174,7 +174,8 @@ constexpr SettingInfo kTable[] = {
     {"TUTTI_UNEXPECTED_BYTES", nullptr, "4G",
      "bytes of messages that a rank keeps, all together, until it receives them; more ends the communicator",
      [](const std::string& text, Settings* s) { return parse_bytes(text, &s->unexpected_bytes); }},
-    {"TUTTI_SHM_SLOT_BYTES", nullptr, "256K", "payload of a large slot in shared memory",
+    {"TUTTI_SHM_SLOT_BYTES", nullptr, "256K",
+     "payload of a large slot in shared memory; if TCP connects all ranks, half of the largest message",
      [](const std::string& text, Settings* s) {
        TUTTI_TRY(parse_bytes(text, &s->shm_slot_bytes));
        if (s->shm_slot_bytes < Bytes{8192} || s->shm_slot_bytes > Bytes{std::size_t{1} << 30})

@@ -16,7 +16,7 @@ namespace tutti {
 
 template <Endpoint E>
 PointToPoint<E>::PointToPoint(E& endpoint, const PointToPointPolicy& policy)
-    : endpoint_(endpoint), policy_(policy), self_(endpoint.rank()), piece_(endpoint.capabilities().max_message) {}
+    : endpoint_(endpoint), policy_(policy), self_(endpoint.rank()), piece_(endpoint.capabilities().piece) {}
 
 template <Endpoint E>
 Fingerprint PointToPoint<E>::fingerprint(std::uint64_t sequence, bool envelope) {
@@ -425,8 +425,22 @@ bool PointToPoint<E>::take(Inbound* link, const std::byte* piece, Bytes size) {
   } else {
     target = room_of(link->receive, transfers_[link->receive].bytes() - link->left, size);
   }
-  if (target != nullptr) copy_bytes(target, piece, size, false);
+  if (target != nullptr && target != piece) copy_bytes(target, piece, size, false);
   return target != nullptr;
+}
+
+/// Looks at the next piece, which may arrive in the buffer of its receive if that is no device's memory.
+template <Endpoint E>
+Peek PointToPoint<E>::peek_piece(const Inbound& link, Rank peer, Bytes size) {
+  const Fingerprint expected = fingerprint(link.sequence - 1, false);
+  if constexpr (NetworkEndpoint<E>) {
+    std::byte* landing = nullptr;
+    if (link.receive != kNobody && transfers_[link.receive].staging == nullptr)
+      landing = room_of(link.receive, transfers_[link.receive].bytes() - link.left, size);
+    return endpoint_.recv_peek(route(peer), size, expected, landing);
+  } else {
+    return endpoint_.recv_peek(route(peer), size, expected);
+  }
 }
 
 /// Takes the pieces of the message under way, as far as they have come, and ends the message if it is whole.
@@ -440,7 +454,7 @@ bool PointToPoint<E>::take_pieces(Rank peer) {
   }
   while (link.left.value != 0) {
     const Bytes size = std::min(piece_, link.left);
-    const Peek peek = endpoint_.recv_peek(route(peer), size, fingerprint(link.sequence - 1, false));
+    const Peek peek = peek_piece(link, peer, size);
     if (peek.state == PeekState::kMismatch) {
       fault_ = fmt::format("rank {} sent something else than the rest of its message", peer.value);
       return false;

@@ -1,9 +1,9 @@
 // Sends and receives between pairs of ranks, on a lane of their own so that collectives never meet their messages.
 //
-// A transfer is sent as an envelope (its tag, type and size, and all of its data if it is small) followed by pieces as
-// large as the link carries. The transfers of one pair follow each other in the order of the sends. A receiver takes an
-// envelope off a link only while one of its receives could match it or a later one. A message that matches none is kept
-// in the receiver's memory until its receive comes (an unexpected message, as in every MPI).
+// A transfer is sent as an envelope (its tag, type and size, and all of its data if it is small) followed by pieces of
+// the size that the links name. The transfers of one pair follow each other in the order of the sends. A receiver takes
+// an envelope off a link only while one of its receives could match it or a later one. A message that matches none is
+// kept in the receiver's memory until its receive comes (an unexpected message, as in every MPI).
 //
 // Data that the processor does not reach comes and goes by the transfer's staging, piece by piece. Where a piece is not
 // there yet, or has no room yet, its link waits, and no other one does.
@@ -122,6 +122,7 @@ class PointToPoint final : public OpenTransfers {
   bool take_envelope(Rank peer);
   bool keep(Rank peer, const Envelope& envelope);
   bool take_pieces(Rank peer);
+  Peek peek_piece(const Inbound& link, Rank peer, Bytes size);
   bool take(Inbound* link, const std::byte* piece, Bytes size);
   std::size_t find_receive(Rank peer, int tag) const;
   bool wants(Rank peer) const;

@@ -19,8 +19,8 @@ class TransferStaging {
   virtual ~TransferStaging() = default;
 
   /// Returns host memory with the next `size` bytes of a send's data, or nullptr if they are not there yet. The sends
-  /// to one rank are read in their order, and each in the same pieces: of the size that links carry, the last one
-  /// smaller. The memory is to be used before the next call of any function.
+  /// to one rank are read in their order, and each in the same pieces: of the size that the links name
+  /// (Capabilities::piece), the last one smaller. The memory is to be used before the next call of any function.
   virtual const std::byte* read(std::size_t send, Bytes size) = 0;
   /// Returns host memory to be filled with the `size` bytes of a receive's data that begin `at` bytes after its start,
   /// or nullptr if none is free yet. It is to be filled before the next call of any function.

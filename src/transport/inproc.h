@@ -56,7 +56,7 @@ class InprocEndpoint {
 
   Rank rank() const { return rank_; }
   int ranks() const { return fabric_->ranks_; }
-  Capabilities capabilities() const { return {fabric_->max_message_, InprocFabric::kCredits}; }
+  Capabilities capabilities() const { return {fabric_->max_message_, InprocFabric::kCredits, fabric_->max_message_}; }
 
   std::byte* send_claim(Route route, Bytes bytes);
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);

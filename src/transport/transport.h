@@ -63,6 +63,7 @@ using Receives = std::function<bool(Rank reader, Lane lane)>;
 struct Capabilities {
   Bytes max_message;      ///< the largest message, on which the ranks agreed when they joined
   std::uint32_t credits;  ///< a link holds at least so many messages of that size
+  Bytes piece;            ///< the data of tuttiSend is cut into messages of this size; at most max_message
 };
 
 template <class E>

@@ -147,7 +147,7 @@ class Scene {
     TcpFrame frame;
     const unsigned how = input.u8();
     frame.kind = static_cast<FrameKind>(how % 4);
-    frame.flags = static_cast<std::uint8_t>((how & 4) != 0 ? kReleaseAtOnce : 0);
+    frame.flags = static_cast<std::uint8_t>((how & 4) != 0 ? kLent : 0);
     frame.payload = static_cast<std::uint32_t>(input.u16());
     frame.sequence = static_cast<std::uint32_t>((how & 8) != 0 ? input.u16() << 16 : said_);
     frame.released = {static_cast<std::uint32_t>(input.u8()), static_cast<std::uint32_t>(input.u8())};

@@ -218,7 +218,7 @@ def closes(comm):
 
 def program(*arguments, size=2, **options):
     """Runs this folder's program on ranks as torchrun does; the exit codes and outputs by rank."""
-    port = str(20000 + os.getpid() % 20000)
+    port = str(20000 + os.getpid() % 12000)  # below those that connections get
     running = [subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "RANK": str(rank),
                                      "WORLD_SIZE": str(size), "TUTTI_LOG": "error"}) for rank in range(size)]

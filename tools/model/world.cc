@@ -64,6 +64,12 @@ bool is_all_tcp(const WorldOptions& options) { return options.transport == "tcp"
 /// Ranks that are all connected by tcp have a link each, as if each were a host.
 int hosts_of(const WorldOptions& options) { return is_all_tcp(options) ? options.ranks : options.hosts; }
 
+/// The largest message. A single rank has links in shared memory, to nobody.
+Bytes message_of(const WorldOptions& options) {
+  if (options.max_message != 0) return Bytes{options.max_message};
+  return largest_message(Machine{}.max_message, options.ranks > 1 && hosts_of(options) == options.ranks);
+}
+
 /// Sets the hosts' places on the leaves, unless they fill one leaf after the other.
 Status set_places(const WorldOptions& options, FatTree* tree) {
   if (options.hosts_on_leaves.empty() || options.hosts_on_leaves == "filled") return {};
@@ -123,9 +129,9 @@ Status set_slow_hosts(const WorldOptions& options, Network* network) {
   TUTTI_TRY(each_slow("--slow-link", options.slow_links, hosts_of(options),
                       [&](int host, std::int32_t percent) { of(host).link_percent = percent; }));
   for (const SlowHost& one : *slow)
-    if (time_of(options.max_message, network->costs.tcp.wire_kib) > kSlowestMessage / one.link_percent * 100)
+    if (time_of(message_of(options).value, network->costs.tcp.wire_kib) > kSlowestMessage / one.link_percent * 100)
       return fail(Code::kInvalidArgument, "--slow-link: a message of {} to host {} would take more than 10 s",
-                  size_text(options.max_message), one.host);
+                  size_text(message_of(options).value), one.host);
   return {};
 }
 
@@ -149,9 +155,9 @@ Status set_network(const WorldOptions& options, Network* network) {
     return fail(Code::kInvalidArgument, "--bandwidth: '{}' is no rate (examples: 800mbit, 10gbit)", options.bandwidth);
   if (!(options.oversubscription >= 1 && options.oversubscription <= 1000))
     return fail(Code::kInvalidArgument, "--oversubscription: {} is not between 1 and 1000", options.oversubscription);
-  if (time_of(options.max_message, network->costs.tcp.wire_kib) > kSlowestMessage)
+  if (time_of(message_of(options).value, network->costs.tcp.wire_kib) > kSlowestMessage)
     return fail(Code::kInvalidArgument, "--bandwidth: a message of {} would take more than 10 s",
-                size_text(options.max_message));
+                size_text(message_of(options).value));
   network->tree.hosts_per_leaf = options.hosts_per_leaf;
   network->tree.oversubscription_percent = static_cast<std::int32_t>(std::lround(options.oversubscription * 100));
   TUTTI_TRY(set_places(options, &network->tree));
@@ -178,7 +184,7 @@ Status World::make(const WorldOptions& options, std::unique_ptr<World>* result) 
   Machine machine;
   machine.ranks = options.ranks;
   machine.lanes = kLanes;
-  machine.max_message = Bytes{options.max_message};
+  machine.max_message = message_of(options);
   machine.credits = kCredits;
   machine.network = all_tcp || options.hosts > 1;
   machine.same_boot_id = options.hosts == 1 || options.same_boot_id;

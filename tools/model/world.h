@@ -27,7 +27,7 @@ struct WorldOptions {
   std::string hosts_on_leaves;  ///< filled (leaf after leaf, or empty), dealt (to the leaves in turn) or shuffled
   std::string slow_hosts;       ///< host:factor, or a list: processors and memory take so many times as long
   std::string slow_links;       ///< host:factor, or a list: the link carries so many times less
-  std::size_t max_message = 256 * 1024;
+  std::size_t max_message = 0;  ///< 0 for the library's
 };
 
 /// It must not be moved, because schedules point into it.

@@ -15,6 +15,7 @@ Machine machine_of(int ranks, bool tcp, const Costs& costs) {
   Machine machine;
   machine.ranks = ranks;
   machine.lanes = 2;
+  machine.max_message = largest_message(machine.max_message, tcp);
   machine.credits = 4;
   machine.network = tcp;
   machine.same_host_id = machine.same_boot_id = true;

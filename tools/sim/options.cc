@@ -12,7 +12,7 @@ namespace {
 
 /// The options that have to be parsed further, as typed.
 struct Typed {
-  std::string collective, ranks, bytes = "1M", algorithms = "all", slot = "256K";
+  std::string collective, ranks, bytes = "1M", algorithms = "all", message;
   bool version = false, one_by_one = false;
 };
 
@@ -59,7 +59,8 @@ void declare(CLI::App* app, Typed* typed, Options* options) {
   app->add_option("--root", options->root, "root of broadcast, reduce, gather, scatter (default 0)")
       ->check(CLI::Range(0, 1 << 22));
   app->add_option("--lanes", options->lanes, "lanes (default: what the library chooses)")->check(CLI::Range(1, 32));
-  app->add_option("--max-message", typed->slot, "largest message (default 256K, as the library's)");
+  app->add_option("--max-message", typed->message,
+                  "largest message (default as the library's: 512K if all ranks are connected by tcp, else 256K)");
   declare_network(app, options);
   app->add_flag("--loop", options->repeated, "the time from call to call in a loop, instead of that of one call");
   app->add_option("--passes", options->passes,
@@ -104,9 +105,10 @@ void set_options(const Typed& typed, Options* options) {
   for (const std::string& word : model::split_list(barrier ? "0" : typed.bytes)) {
     options->sizes.push_back(size_or_throw("--bytes", word));
   }
-  options->world.max_message = size_or_throw("--max-message", typed.slot);
-  if (options->world.max_message < 64 || options->world.max_message > 1 << 30) {
-    throw CLI::ValidationError("--max-message", "must be between 64 and 1G");
+  if (!typed.message.empty()) {
+    options->world.max_message = size_or_throw("--max-message", typed.message);
+    if (options->world.max_message < 64 || options->world.max_message > 1 << 30)
+      throw CLI::ValidationError("--max-message", "must be between 64 and 1G");
   }
   options->symmetry = !typed.one_by_one;
   set_algorithms(typed, options);

@@ -23,10 +23,12 @@ constexpr int kLocalMostServed = 64;
 /// A pair has no second message to wait for. Two shots halve what each adds, the ring keeps large parts in the caches.
 constexpr std::size_t kLocalPairBytes = 256 * 1024;
 constexpr std::size_t kLocalPairTwoShotBytes = 16 * 1024 * 1024;
-/// All-reduce of more ranks: recursive doubling has the fewest rounds; then halving and doubling of a power of two, two
-/// shots of another number of few ranks, or one round that scatters of more; then the ring.
+/// All-reduce of more ranks: recursive doubling has the fewest rounds; then halving and doubling of a power of two, up
+/// to the smaller of so many bytes a rank and so many in all, two shots of another number of few ranks, or one round
+/// that scatters of more; then the ring.
 constexpr std::size_t kLocalDoublingBytes = 32 * 1024;
-constexpr std::size_t kLocalHalvingBytes = 4 * 1024 * 1024;
+constexpr std::size_t kLocalHalvingBytesARank = 256 * 1024;
+constexpr std::size_t kLocalHalvingBytes = 2 * 1024 * 1024;
 constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 /// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce, and a reduce to whose root
 /// all send at once, have the fewest turns, but one rank does all the work: up to so many bytes of all ranks together.
@@ -83,7 +85,8 @@ std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
   if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
   if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
   const bool halves = is_power_of_two(machine);
-  if (bytes > ring_from(n, halves ? kLocalHalvingBytes : kLocalTwoShotBytes)) return "ring";
+  const std::size_t halved = std::min(static_cast<std::size_t>(n) * kLocalHalvingBytesARank, kLocalHalvingBytes);
+  if (bytes > ring_from(n, halves ? halved : kLocalTwoShotBytes)) return "ring";
   if (halves) return first_held(machine, nullptr, Collective::kAllReduce, {"halving_doubling"}, "ring");
   if (n <= kLocalFewRanks) return "all_pairs_two_shot";
   return first_held(machine, nullptr, Collective::kAllReduce, {"scatter_exchange_1"}, "ring");

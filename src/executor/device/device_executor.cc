@@ -450,7 +450,7 @@ Rank DeviceExecutor::mismatched() const {
 
 Capabilities DeviceExecutor::capabilities() {
   const DeviceGeometry& geometry = rank_links_->links().geometry;
-  return {Bytes{geometry.slot_bytes}, geometry.slots};
+  return {Bytes{geometry.slot_bytes}, geometry.slots, Bytes{geometry.slot_bytes}};
 }
 
 void DeviceExecutor::sleep(std::chrono::nanoseconds slice) {

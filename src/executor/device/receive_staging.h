@@ -22,7 +22,7 @@ class ReceiveStaging {
   void add(std::size_t transfer, const Transfer& receive, bool foreign);
   /// The size of the largest receive.
   Bytes largest() const { return largest_; }
-  /// The call uses `memory` from now on. Links carry pieces of at most `piece`, one of which fits into it.
+  /// The call uses `memory` from now on. Transfers are cut into pieces of at most `piece`, one of which fits into it.
   void begin(std::byte* memory, Bytes room, Bytes piece);
 
   /// See TransferStaging. `data` becomes nullptr if no memory is free yet.

@@ -98,7 +98,7 @@ void StagedExecutor::start(const Launch& launch) {
 }
 
 void StagedExecutor::start(std::span<Transfer> transfers) {
-  transfers_.begin(transfers, links().capabilities().max_message);
+  transfers_.begin(transfers, links().capabilities().piece);
   begin(&transfers_);
 }
 

@@ -8,7 +8,8 @@ namespace tutti {
 Capabilities MixedEndpoint::capabilities() const {
   const Capabilities near = near_->capabilities();
   const Capabilities far = far_->capabilities();
-  return {std::min(near.max_message, far.max_message), std::min(near.credits, far.credits)};
+  return {std::min(near.max_message, far.max_message), std::min(near.credits, far.credits),
+          std::min(near.piece, far.piece)};
 }
 
 std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
@@ -35,7 +36,9 @@ void MixedEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprin
 ReferenceState MixedEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
   if (route.multicast) return ReferenceState::kNotOffered;
   if (is_far(route.peer)) return far_->send_reference(route, data, bytes, fingerprint);
-  return near_->send_reference(near(route), data, bytes, fingerprint);
+  const ReferenceState state = near_->send_reference(near(route), data, bytes, fingerprint);
+  if (state == ReferenceState::kAgain) far_->look_around();  // as in recv_peek()
+  return state;
 }
 
 bool MixedEndpoint::references_released(Rank* late) {

@@ -32,7 +32,7 @@ class ShmEndpoint {
 
   Rank rank() const { return rank_; }
   int ranks() const { return static_cast<int>(peers_.size()); }
-  Capabilities capabilities() const { return {max_message_, credits_}; }
+  Capabilities capabilities() const { return {max_message_, credits_, max_message_}; }
 
   std::byte* send_claim(Route route, Bytes bytes) {
     SendRing& ring = send_ring(route, bytes);

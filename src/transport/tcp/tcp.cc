@@ -116,8 +116,7 @@ ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, B
 }
 
 void TcpEndpoint::write(TcpLink& link) {
-  if (link.flush()) return;
-  if (std::find(unsent_.begin(), unsent_.end(), &link) == unsent_.end()) unsent_.push_back(&link);
+  if (!link.flush()) link.enlist();
 }
 
 /// Returns true if nothing waits to be written any more.
@@ -168,6 +167,10 @@ void TcpEndpoint::revoke_references() {
 }
 
 Peek TcpEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, std::byte* landing) {
+  // A peer that lent a message must not wait until another peer's has come. While this rank reads from one peer only,
+  // its next message to that peer takes the release along.
+  const auto waits = [&](const TcpLink* one) { return one->tells_releases() && one->peer() != route.peer; };
+  if (std::any_of(unsent_.begin(), unsent_.end(), waits)) write_unsent();
   const Peek peek = link(route.peer, route.lane).peek(kind_of(route), bytes, fingerprint, landing);
   if (peek.state == PeekState::kAgain) look_around();
   return peek;
@@ -175,8 +178,14 @@ Peek TcpEndpoint::recv_peek(Route route, Bytes bytes, Fingerprint fingerprint, s
 
 void TcpEndpoint::recv_release(Route route, Bytes /*bytes*/) {
   TcpLink& from = link(route.peer, route.lane);
-  from.release(kind_of(route));
-  if (from.unsent()) write(from);
+  switch (from.release(kind_of(route))) {
+    case ReleaseNews::kAtOnce:
+      return write(from);
+    case ReleaseNews::kSoon:
+      return from.enlist();
+    case ReleaseNews::kWithTheNextMessage:
+      return;
+  }
 }
 
 std::uint64_t TcpEndpoint::bytes_moved() const {

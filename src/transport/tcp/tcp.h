@@ -1,6 +1,7 @@
 // The tcp endpoint, which has links to ranks that share no memory with this one. See docs/design/tcp.md.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,6 +22,9 @@ class TcpEndpoint {
   /// Below this size, copying the message into a slot is cheaper than waiting, at the end of the call, until its reader
   /// has it.
   static constexpr std::size_t kLendBytes = 64 * 1024;
+  /// The data of a send is copied into slots in pieces of at most this size: the copy of a larger one would push too
+  /// much out of a core's cache before the socket takes it.
+  static constexpr Bytes kLargestPiece{256 * 1024};
 
   struct Place {
     Rank rank;
@@ -37,7 +41,9 @@ class TcpEndpoint {
 
   Rank rank() const { return place_.rank; }
   int ranks() const { return place_.ranks; }
-  Capabilities capabilities() const { return {geometry_.max_message, geometry_.credits}; }
+  Capabilities capabilities() const {
+    return {geometry_.max_message, geometry_.credits, std::min(geometry_.max_message, kLargestPiece)};
+  }
 
   std::byte* send_claim(Route route, Bytes bytes);
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint);

@@ -25,7 +25,7 @@ void encode(const TcpFrame& frame, FrameBytes out, std::uint32_t mark) {
 
 bool decode(FrameView in, Bytes max_message, FrameCheck check, TcpFrame* frame) {
   std::memcpy(frame, in.data(), sizeof *frame);
-  if (frame->kind > FrameKind::kResume || (frame->flags & ~(kReleaseAtOnce | kChecksummed)) != 0) return false;
+  if (frame->kind > FrameKind::kResume || (frame->flags & ~(kLent | kChecksummed)) != 0) return false;
   const bool checked = (frame->flags & kChecksummed) != 0;
   if (checked != check.on || (checked && frame->check != check_of(*frame, check.mark))) return false;
   const std::size_t most = frame->kind == FrameKind::kResume    ? max_message.value + TcpFrame::kBytes

@@ -17,8 +17,8 @@ enum class FrameKind : std::uint8_t { kUnicast = 0, kMulticast = 1, kRelease = 2
 inline constexpr std::size_t kLinkKinds = 2;
 
 enum TcpFrameFlag : std::uint8_t {
-  kReleaseAtOnce = 1,  ///< the sender waits for the release, because it lends its caller's memory
-  kChecksummed = 2,    ///< `check` and `crc` are set
+  kLent = 1,         ///< the sender's call waits for the release, because the message lies in its caller's memory
+  kChecksummed = 2,  ///< `check` and `crc` are set
 };
 
 /// How many messages a rank has released so far, by link kind; the counts wrap.

@@ -14,7 +14,10 @@
 namespace tutti {
 
 TcpInbox::TcpInbox(Bytes max_message, std::uint32_t credits, FrameCheck check)
-    : max_message_(max_message), credits_(std::bit_ceil(credits)), check_(check) {
+    : max_message_(max_message),
+      credits_(std::bit_ceil(credits)),
+      check_(check),
+      free_(kLinkKinds * credits_, max_message) {
   for (Link& link : links_) link.messages.resize(credits_);
 }
 
@@ -33,11 +36,13 @@ void TcpInbox::land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint 
   landing_ = memory != nullptr && !begun ? Landing{memory, kind, bytes, fingerprint} : Landing{};
 }
 
-bool TcpInbox::release(FrameKind kind) {
+ReleaseNews TcpInbox::release(FrameKind kind) {
   const std::size_t at = index(kind);
-  const bool at_once = (message(kind, released_[at]).frame.flags & kReleaseAtOnce) != 0;
+  Message& oldest = message(kind, released_[at]);
+  free_.give_back(std::move(oldest.slot));
   ++released_[at];
-  return at_once || released_[at] - told_[at] >= credits_ / 2;
+  if (released_[at] - told_[at] >= credits_ / 2) return ReleaseNews::kAtOnce;
+  return (oldest.frame.flags & kLent) != 0 ? ReleaseNews::kSoon : ReleaseNews::kWithTheNextMessage;
 }
 
 bool TcpInbox::insane(const char* why) {
@@ -131,7 +136,7 @@ std::byte* TcpInbox::place(const TcpFrame& frame) {
   const bool lands = landing_.memory != nullptr && landing_.kind == frame.kind && !whole(frame.kind) &&
                      landing_.bytes.value == frame.payload && landing_.fingerprint == frame.fingerprint;
   if (lands) return std::exchange(landing_, Landing{}).memory;
-  return message(frame.kind, links_[index(frame.kind)].arrived).slot.room(frame.payload, max_message_.value);
+  return free_.room(&message(frame.kind, links_[index(frame.kind)].arrived).slot, frame.payload);
 }
 
 bool TcpInbox::end_message() {
@@ -193,7 +198,7 @@ SocketState TcpInbox::receive_some(TcpStream& stream, std::byte* first, std::siz
 }
 
 std::size_t TcpInbox::memory_bytes() const {
-  std::size_t bytes = buffer_bytes_;
+  std::size_t bytes = buffer_bytes_ + free_.memory_bytes();
   for (const Link& link : links_)
     for (const Message& message : link.messages) bytes += message.slot.capacity();
   return bytes;

@@ -15,6 +15,13 @@
 
 namespace tutti {
 
+/// When the peer should hear that its message was released.
+enum class ReleaseNews : std::uint8_t {
+  kWithTheNextMessage,  ///< the peer has credits enough
+  kSoon,                ///< the peer lent the message, and cannot end its call until it hears
+  kAtOnce,              ///< the peer may run out of credits
+};
+
 /// Reads no further than to the message that is asked for, because by the time the next one is asked for, there may be
 /// a better place for it than a slot.
 class TcpInbox {
@@ -36,8 +43,8 @@ class TcpInbox {
   /// If the link's next message has this size and fingerprint and has not begun to arrive, it may be put into `memory`
   /// instead of into a slot. nullptr takes an earlier landing back.
   void land(FrameKind kind, std::byte* memory, Bytes bytes, Fingerprint fingerprint);
-  /// Gives the oldest message back. Returns true if the peer should hear of it soon.
-  bool release(FrameKind kind);
+  /// Gives the oldest message back, and says when the peer should hear of it.
+  ReleaseNews release(FrameKind kind);
   const ReleaseCounts& released() const { return released_; }
   /// Called when the counts of all releases so far go to the peer.
   void told() { told_ = released_; }
@@ -99,6 +106,7 @@ class TcpInbox {
   const std::uint32_t credits_;  // a power of two
   const FrameCheck check_;
   std::array<Link, kLinkKinds> links_;
+  FreeTcpSlots free_;
   ReleaseCounts released_{};
   ReleaseCounts told_{};
   Landing landing_;

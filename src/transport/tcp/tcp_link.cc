@@ -91,10 +91,13 @@ bool TcpLink::flush() {
   // The peer's kResume must come before messages can be written, and nobody else may be reading from this link.
   if (stream_.socket.valid() && !outbox_.resumed()) read_all();
   if (!stream_.socket.valid()) {
+    // A message took along the releases for which this link was listed. If the peer lacks messages, make_progress()
+    // asks for a connection, or the peer does.
+    if (!outbox_.unsent()) return true;
     connect();
     return false;
   }
-  const SocketState state = outbox_.write(stream_);
+  const SocketState state = outbox_.write(stream_, outbox_.tells_releases() ? releases() : inbox_.released());
   if (state == SocketState::kDone) return !outbox_.unsent();
   if (state == SocketState::kAgain) return false;
   read_all();  // what the peer sent before the connection was lost is still used
@@ -128,8 +131,10 @@ void TcpLink::read_all() {
   if (stream_.socket.valid()) read(std::nullopt);
 }
 
-void TcpLink::release(FrameKind kind) {
-  if (inbox_.release(kind)) outbox_.tell(releases());
+ReleaseNews TcpLink::release(FrameKind kind) {
+  const ReleaseNews news = inbox_.release(kind);
+  if (news != ReleaseNews::kWithTheNextMessage) outbox_.tell_releases();
+  return news;
 }
 
 bool TcpLink::has_lent() const {

@@ -46,10 +46,14 @@ class TcpLink final : private TcpInbox::Listener {
 
   /// Writes what waits. Returns false if something still waits.
   bool flush();
-  bool unsent() const { return outbox_.unsent(); }
   /// Looks at the next message, and reads for it if it is not there.
   Peek peek(FrameKind kind, Bytes bytes, Fingerprint fingerprint, std::byte* landing);
-  void release(FrameKind kind);
+  /// Gives the oldest message back, and says when the peer should hear of it.
+  ReleaseNews release(FrameKind kind);
+  /// Whether a release waits to be written.
+  bool tells_releases() const { return outbox_.tells_releases(); }
+  /// Puts the link on the list of those on which something waits to be written.
+  void enlist();
   /// Reads all that has arrived, of both kinds.
   void read_all();
   /// Takes a new connection if one has arrived.
@@ -84,7 +88,6 @@ class TcpLink final : private TcpInbox::Listener {
   void adopt(TcpStream stream);
   void lost(const std::string& why);
   void close();
-  void enlist();
 
   TcpStreamSource& streams_;
   const Rank peer_;

@@ -46,12 +46,13 @@ LineMemory make_line_memory(std::size_t bytes) {
 }
 
 TcpOutbox::TcpOutbox(Bytes max_message, std::uint32_t credits, FrameCheck check)
-    : max_message_(max_message), credits_(std::bit_ceil(credits)), check_(check), slots_(credits_) {
+    : credits_(std::bit_ceil(credits)), check_(check), free_(credits_, max_message) {
   for (Link& one : links_) one.messages.resize(credits_);
 }
 
 std::byte* TcpOutbox::claim(Bytes bytes) {
-  return slots_[link(FrameKind::kUnicast).sent & (credits_ - 1)].room(bytes.value, max_message_.value);
+  Link& unicast = link(FrameKind::kUnicast);
+  return free_.room(&message(unicast, unicast.sent).slot, bytes.value);
 }
 
 void TcpOutbox::commit(Bytes bytes, Fingerprint fingerprint, const ReleaseCounts& mine) {
@@ -60,10 +61,10 @@ void TcpOutbox::commit(Bytes bytes, Fingerprint fingerprint, const ReleaseCounts
 }
 
 void TcpOutbox::lend(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
-                     const ReleaseCounts& mine, bool release_at_once) {
+                     const ReleaseCounts& mine, bool of_caller) {
   Link& to = link(kind);
   if (head == nullptr) head = message(to, to.sent).own_head.data();
-  queue(kind, head, data, bytes, fingerprint, mine, release_at_once ? kReleaseAtOnce : 0);
+  queue(kind, head, data, bytes, fingerprint, mine, of_caller ? kLent : 0);
 }
 
 void TcpOutbox::queue(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
@@ -94,7 +95,7 @@ bool TcpOutbox::released(const ReleaseCounts& counts) {
   for (std::size_t kind = 0; kind < kLinkKinds; ++kind) {
     Link& to = links_[kind];
     if (before(to.written, counts[kind])) return false;
-    if (before(to.released, counts[kind])) to.released = counts[kind];
+    for (; before(to.released, counts[kind]); ++to.released) free_.give_back(std::move(message(to, to.released).slot));
   }
   return true;
 }
@@ -160,7 +161,7 @@ std::size_t TcpOutbox::gather_message(const Message& message, std::size_t from, 
   return 2;
 }
 
-std::size_t TcpOutbox::gather(iovec* pieces) {
+std::size_t TcpOutbox::gather(iovec* pieces, const ReleaseCounts& mine) {
   std::size_t count = 0;
   Cursors at{links_[0].written, links_[1].written};
   const auto take = [&](std::size_t from) {
@@ -177,7 +178,7 @@ std::size_t TcpOutbox::gather(iovec* pieces) {
   if (note_left_ == 0 && release_due_ && resumed_) {  // before resume(), the peer may be in the middle of a message
     TcpFrame frame;
     frame.kind = FrameKind::kRelease;
-    frame.released = release_note_;
+    frame.released = mine;
     encode_note(frame);
     release_due_ = false;
   }
@@ -209,14 +210,14 @@ void TcpOutbox::advance(std::size_t bytes) {
   }
 }
 
-SocketState TcpOutbox::write(TcpStream& stream) {
+SocketState TcpOutbox::write(TcpStream& stream, const ReleaseCounts& mine) {
   std::array<iovec, kMaxPieces> pieces;
   if (stream.tls) {  // it may hold what the socket did not take before
     SocketState held = SocketState::kDone;
     if (!stream.tls->flush(&held).ok()) return SocketState::kClosed;
     if (held != SocketState::kDone) return held;
   }
-  while (const std::size_t count = gather(pieces.data())) {
+  while (const std::size_t count = gather(pieces.data(), mine)) {
     std::size_t all = 0;
     for (std::size_t i = 0; i < count; ++i) all += pieces[i].iov_len;
     std::size_t written = 0;
@@ -229,8 +230,8 @@ SocketState TcpOutbox::write(TcpStream& stream) {
 }
 
 std::size_t TcpOutbox::memory_bytes() const {
-  std::size_t bytes = 0;
-  for (const TcpSlot& slot : slots_) bytes += slot.capacity();
+  std::size_t bytes = free_.memory_bytes();
+  for (const Message& message : links_[0].messages) bytes += message.slot.capacity();
   return bytes;
 }
 

@@ -25,20 +25,20 @@ class TcpOutbox {
   /// Queues the claimed message. `mine` counts what this rank has released.
   void commit(Bytes bytes, Fingerprint fingerprint, const ReleaseCounts& mine);
   /// Queues a message that lies elsewhere and stays there until released. Needs a credit. `head` is room for the frame,
-  /// best right in front of the data; if it is nullptr, the frame is kept here.
+  /// best right in front of the data; if it is nullptr, the frame is kept here. `of_caller`: the data is the caller's,
+  /// whose call waits for the release.
   void lend(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
-            const ReleaseCounts& mine, bool release_at_once);
+            const ReleaseCounts& mine, bool of_caller);
 
   /// Notes how many messages the peer has released. Returns false if those are more than were sent.
   bool released(const ReleaseCounts& counts);
   std::uint32_t sent(FrameKind kind) const { return link(kind).sent; }
   std::uint32_t released(FrameKind kind) const { return link(kind).released; }
 
-  /// Tells the peer what this rank has released, at the next border between messages.
-  void tell(const ReleaseCounts& mine) {
-    release_note_ = mine;
-    release_due_ = true;
-  }
+  /// write() will send what this rank has released in a frame of its own, at the next border between messages, unless a
+  /// message that is queued before carries it.
+  void tell_releases() { release_due_ = true; }
+  bool tells_releases() const { return release_due_; }
   /// Whether anything waits to be written.
   bool unsent() const { return unsent_messages() || release_due_ || note_left_ != 0; }
   /// Whether a message waits to be written. All else is sent again on the next connection anyway.
@@ -47,8 +47,9 @@ class TcpOutbox {
   }
   /// Whether something waits for room in the socket, and not for the peer's greeting.
   bool waits_for_socket() const { return note_left_ != 0 || (resumed_ && unsent()); }
-  /// Writes what the socket takes. Returns kAgain if it is full, kClosed if the connection is lost.
-  SocketState write(TcpStream& stream);
+  /// Writes what the socket takes; `mine` counts what this rank has released. Returns kAgain if the socket is full,
+  /// kClosed if the connection is lost.
+  SocketState write(TcpStream& stream, const ReleaseCounts& mine);
 
   /// Begins a new connection with a greeting, which tells the peer that the message `expected` is next and that `bytes`
   /// of it, frame included, are here. Messages are written once the peer's greeting has come, see resume().
@@ -68,6 +69,7 @@ class TcpOutbox {
     const std::byte* data = nullptr;
     std::size_t bytes = 0;
     std::array<std::byte, TcpFrame::kBytes> own_head{};
+    TcpSlot slot;  ///< of a claimed message
   };
   struct Link {
     // These count messages and wrap; released <= written <= sent.
@@ -88,17 +90,16 @@ class TcpOutbox {
   void queue(FrameKind kind, std::byte* head, const std::byte* data, Bytes bytes, Fingerprint fingerprint,
              const ReleaseCounts& mine, std::uint8_t flags);
   const Link* next_link(const Cursors& at) const;
-  std::size_t gather(iovec* pieces);
+  std::size_t gather(iovec* pieces, const ReleaseCounts& mine);
   std::size_t gather_message(const Message& message, std::size_t from, iovec* pieces) const;
   void encode_note(const TcpFrame& frame);
   bool note_is_next() const { return note_left_ != 0 && (partly_ == 0 || greeting_); }
   void advance(std::size_t bytes);
 
-  const Bytes max_message_;
   const std::uint32_t credits_;  // a power of two
   const FrameCheck check_;
   std::array<Link, kLinkKinds> links_;
-  std::vector<TcpSlot> slots_;  // of the unicast link
+  FreeTcpSlots free_;
   std::uint32_t sequence_ = 0;  // of the next message
   std::size_t partly_ = 0;      // how many bytes of the message under way are written, frame included
 
@@ -107,7 +108,6 @@ class TcpOutbox {
   std::array<std::byte, TcpFrame::kBytes> note_{};
   std::size_t note_left_ = 0;
   bool greeting_ = false;  // whether the note is the greeting
-  ReleaseCounts release_note_{};
   bool release_due_ = false;
   bool resumed_ = false;
   std::uint64_t bytes_written_ = 0;

@@ -108,6 +108,17 @@ TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
         << name_of(c.collective) << " of " << c.ranks << " ranks, " << c.ranks_per_core << " a core";
 }
 
+TEST(OneSystemChoice, RingsBeginAfterSoMuchForEachRankAndSoMuchInAll) {
+  const auto name = [](int ranks, std::size_t bytes) {
+    return std::string(automatic_algorithm(Collective::kAllReduce, Bytes{bytes}, loopback_machine(ranks, 1), nullptr));
+  };
+  constexpr std::size_t kMebi = 1024 * 1024;
+  for (const auto& [ranks, most] : {std::pair{4, kMebi}, {8, 2 * kMebi}, {32, 2 * kMebi}}) {
+    EXPECT_EQ(name(ranks, most), kHalving) << ranks;
+    EXPECT_EQ(name(ranks, most + 4), kRing) << ranks;
+  }
+}
+
 TEST(OneSystemChoice, AllReduceOfHostsFollowsHostsAndTheirRanks) {
   struct Case {
     int hosts, each;
