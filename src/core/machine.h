@@ -16,7 +16,7 @@ namespace tutti {
 /// large, because a system call that moves more costs less for each byte (docs/design/tcp.md).
 constexpr Bytes largest_message(Bytes slot, bool all_by_tcp) { return all_by_tcp ? Bytes{2 * slot.value} : slot; }
 
-/// Whether no two ranks share a host. `hosts`: by rank, counted from 0.
+/// Whether no two ranks share a host. `hosts` are as in Machine.
 inline bool have_a_host_each(const std::vector<int>& hosts) {
   return !hosts.empty() && static_cast<std::size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1 == hosts.size();
 }

@@ -61,6 +61,15 @@ class Tables(unittest.TestCase):
         self.assertIn("ring", lines[3])
         self.assertIn("*", lines[4])
 
+    def test_messages_are_as_large_as_the_librarys(self):
+        sizes = ("--bytes", "16M", "--algo", "ring")
+        for world, default, other in ((("--ranks", "4", "--transport", "tcp"), "512K", "256K"), (("--ranks", "4", "--per-host", "1"), "512K", "256K"),
+                                      (("--ranks", "4", "--per-host", "2"), "256K", "512K"), (("--ranks", "4"), "256K", "512K")):
+            with self.subTest(world):
+                question = ("all_reduce", *world, *sizes)
+                self.assertEqual(time_of(*question), time_of(*question, "--max-message", default))
+                self.assertNotEqual(time_of(*question), time_of(*question, "--max-message", other))
+
     def test_costs_can_be_printed_and_read(self):
         printed = sim("--print-costs")
         self.assertEqual(printed.returncode, 0, printed.stderr)
