@@ -72,7 +72,7 @@ void interpreted_step(benchmark::State& state) {
 BENCHMARK(interpreted_step);
 
 /// One-shot all-reduce of `range(0)` bytes by two threads; range(1): by the fast path.
-void one_shot(benchmark::State& state) {
+void one_pass(benchmark::State& state) {
   static std::vector<std::unique_ptr<Executor>> executors;
   static std::array<std::uint64_t, 2> sequences;
   const int rank = state.thread_index();
@@ -90,14 +90,14 @@ void one_shot(benchmark::State& state) {
   launch.count = Elems{count};
   launch.tile = Elems{count};
   launch.carry(DataType::kFloat32);
-  launch.one_shot = state.range(1) != 0;
+  launch.one_pass = state.range(1) != 0;
   Patience patience;
   for (auto _ : state) {
     launch.fingerprint = mix64(++sequences[static_cast<std::size_t>(rank)]);
     require(executors[static_cast<std::size_t>(rank)]->run(launch, patience));
   }
 }
-BENCHMARK(one_shot)->ArgNames({"bytes", "direct"})->ArgsProduct({{8, 1024, 16384}, {0, 1}})->Threads(2)->UseRealTime();
+BENCHMARK(one_pass)->ArgNames({"bytes", "direct"})->ArgsProduct({{8, 1024, 16384}, {0, 1}})->Threads(2)->UseRealTime();
 
 /// From tuttiAllReduce to its return with one rank: arguments, order, plan, board, executor, kernel.
 void c_function(benchmark::State& state) {

@@ -16,6 +16,9 @@ constexpr std::size_t kStreamFrom = std::size_t{256} << 10;
 constexpr std::size_t kPeersReadFrom = std::size_t{64} << 10;
 /// Blocks from this size on may be lent to far ranks. The messages of a block may be smaller, and are then copied.
 constexpr std::size_t kLentFrom = std::size_t{64} << 10;
+/// A call of one pass whose messages are no more than this together copies them: to copy takes less time than to wait
+/// until the readers have them, and the copies fill no more memory.
+constexpr std::size_t kMostCopied = std::size_t{4} << 20;
 
 }  // namespace
 
@@ -52,13 +55,13 @@ Bytes LaunchBinder::bind(const CallArguments& arguments, const Call& call, PlanC
   if (arguments.agreed != 0) [[unlikely]]
     launch->fingerprint = mix64(launch->fingerprint + arguments.agreed);
   launch->alone_reduces = ranks_ == 1 && call.type == DataType::kBool && reduces(arguments.collective);
-  launch->one_shot = plan.one_shot && launch->wire == launch->type;
   launch->stream_stores = block.value >= kStreamFrom && exceeds_cache(arguments.collective, block);
   launch->tree_order = deterministic_;
   if (arguments.blocks != nullptr) [[unlikely]] {
     ragged_ = RaggedTiling(arguments.blocks->send, arguments.blocks->recv, launch->tile);
     launch->ragged = &ragged_;
   }
+  launch->one_pass = may_take_one_pass(plan);
   return block;
 }
 
@@ -74,11 +77,14 @@ Plan LaunchBinder::find_plan(const CallArguments& arguments, const Call& call, B
 void LaunchBinder::bind_host_buffers(const CallArguments& arguments, const Call& call, Bytes block) {
   if (block.value >= kPeersReadFrom && may_peers_read_input(arguments)) {
     launch_.peers_read_input = true;
-    launch_.one_shot = false;
+    launch_.one_pass = false;
   }
   if (arguments.user != nullptr) [[unlikely]]
     bind_reduction(arguments, call);
-  if (network_ && block.value >= kLentFrom) launch_.lends = may_lend(arguments);
+  if (network_ && block.value >= kLentFrom && !copies(block) && may_lend(arguments)) {
+    launch_.lends = true;
+    launch_.one_pass = false;
+  }
   remember(arguments, block);
 }
 
@@ -91,6 +97,13 @@ bool LaunchBinder::exceeds_cache(Collective collective, Bytes block) const {
   const bool in_place = input < output + size * static_cast<std::size_t>(recv_blocks(moved, ranks_)) &&
                         output < input + size * static_cast<std::size_t>(send_blocks(moved, ranks_));
   return size * host_blocks(moved, ranks_, ranks_ - far_ranks_, in_place) > last_level_cache().value;
+}
+
+bool LaunchBinder::copies(Bytes block) const {
+  if (!launch_.one_pass) return false;
+  const std::vector<Step>& steps = launch_.schedule->steps;
+  const auto sends = std::count_if(steps.begin(), steps.end(), [](const Step& step) { return step.has(kSend); });
+  return static_cast<std::size_t>(sends) * block.value <= kMostCopied;
 }
 
 bool LaunchBinder::may_lend(const CallArguments& arguments) const {
@@ -155,7 +168,9 @@ void LaunchBinder::change_root(const CallArguments& arguments, Call* call) {
   std::atomic_signal_fence(std::memory_order_seq_cst);  // as in bind_again()
   last_.recv = arguments.recv;
   call->root = Rank{arguments.root};
-  launch_.schedule = plans_.recall(call->collective, last_block_, arguments.root)->schedule;
+  const Plan& plan = *plans_.recall(call->collective, last_block_, arguments.root);
+  launch_.schedule = plan.schedule;
+  launch_.one_pass = may_take_one_pass(plan);
 }
 
 }  // namespace tutti

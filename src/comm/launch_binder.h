@@ -79,6 +79,10 @@ class LaunchBinder {
 
  private:
   Plan find_plan(const CallArguments& arguments, const Call& call, Bytes block, PlanCache* plans) const;
+  bool may_take_one_pass(const Plan& plan) const {
+    return plan.one_pass && launch_.wire == launch_.type && launch_.ragged == nullptr;
+  }
+  bool copies(Bytes block) const;
   bool exceeds_cache(Collective collective, Bytes block) const;
   bool may_peers_read_input(const CallArguments& arguments) const;
   void remember(const CallArguments& arguments, Bytes block);

@@ -32,14 +32,14 @@ struct LadderPolicy {
   /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
   /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
   /// sleeping, because a futex wake costs ten times a yield. A poll of a network costs system calls, beside which a
-  /// yield is cheap; and what comes from there comes through the operating system, perhaps from a rank that needs this
-  /// core: nobody knows who else lives on this host.
+  /// yield is cheap, so one is enough; and what comes from there comes through the operating system, perhaps from a
+  /// rank that needs this core: nobody knows who else lives on this host.
   static LadderPolicy choose(int ranks_per_core, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
     policy.ranks_per_core = ranks_per_core;
     if (ranks_per_core > 1 || network) {
       policy.has_cores = false;
-      policy.bare_spins = 8;
+      policy.bare_spins = network ? 1 : 8;
       policy.spin_for = std::chrono::nanoseconds{0};
       policy.yield_for = std::chrono::nanoseconds{4'000'000};
     }
@@ -124,6 +124,8 @@ class Ladder {
   /// `contention`: of the one who waits, for all its waits.
   Ladder(const LadderPolicy& policy, CoreContention& contention) : policy_(policy), contention_(&contention) {}
 
+  /// The waiter has looked as often as the first rung lasts.
+  void leave_first_rung() { polls_ = policy_.bare_spins; }
   /// Progress was made: back to the first rung.
   void reset() { polls_ = 0; }
   /// Passes the time that this rung takes (except kSleep: the caller sleeps) and says which one it was.

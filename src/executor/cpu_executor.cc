@@ -224,6 +224,7 @@ Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes b
 template <Endpoint E>
 auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const PeerList peers = senders_of(launch().schedule->shape, step);
+  lane.members = peers.count;
   for (; lane.seen < peers.count; ++lane.seen) {
     const int peer = peers[lane.seen];
     if (peer == rank_) {
@@ -253,7 +254,7 @@ void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
 
 template <Endpoint E>
 Status CpuExecutor<E>::run(const Launch& launch, WaitMonitor& monitor) {
-  if (launch.one_shot) return run_one_shot(launch, monitor);
+  if (launch.one_pass) return run_one_pass(launch, monitor);
   start(launch);
   if (advance() == Progress::kDone) [[likely]]
     return {};
@@ -276,8 +277,9 @@ Status CpuExecutor<E>::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
+Status CpuExecutor<E>::wait(WaitMonitor& monitor, bool has_looked) {
   Ladder ladder(policy_, contention_);
+  if (has_looked) ladder.leave_first_rung();
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   const std::chrono::nanoseconds pause = std::min(kCheckPause * policy_.ranks_per_core, kLongestCheckPause);

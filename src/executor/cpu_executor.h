@@ -31,7 +31,9 @@ class CpuExecutor final : public Executor {
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
         work_(ranks_),
-        one_shot_sources_(static_cast<std::size_t>(ranks_)) {}
+        lanes_(1) {
+    lanes_[0].sources.resize(static_cast<std::size_t>(ranks_));
+  }
 
   void start(const Launch& launch) override;
   Progress advance() override;
@@ -70,9 +72,11 @@ class CpuExecutor final : public Executor {
   Outcome blocked_on_readers(Route to);
   const Launch& launch() const { return work_.launch(); }
   const Binding& binding() const { return work_.binding(); }
-  Status run_one_shot(const Launch& launch, WaitMonitor& monitor);
-  bool all_arrived(const Launch& launch, Bytes bytes);
-  Status wait(WaitMonitor& monitor);
+  Status run_one_pass(const Launch& launch, WaitMonitor& monitor);
+  bool run_whole_step(const Launch& launch, const Step& step, bool has_sent);
+  bool look_for_messages(const Launch& launch, const Step& step, bool has_sent, std::byte* landing,
+                         const void** arrived);
+  Status wait(WaitMonitor& monitor, bool has_looked = false);
   Progress sleep_once(const WaitMonitor& monitor);
   /// The only rank that can end the wait, or kNoRank if there are several.
   Rank only_awaited() const { return !runs_transfers_ && blocked_steps_ == 1 ? awaited_ : kNoRank; }
@@ -90,7 +94,6 @@ class CpuExecutor final : public Executor {
   std::size_t tiles_ = 0;
   std::vector<LaneState> lanes_;
   std::size_t active_lanes_ = 0;
-  std::vector<const void*> one_shot_sources_;  // by rank, for run_one_shot
   Rank awaited_ = kNoRank;
   std::size_t blocked_steps_ = 0;  // in the last advance()
   Rank mismatched_ = kNoRank;

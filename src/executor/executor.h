@@ -35,7 +35,9 @@ struct Launch {
   std::uint32_t divisor = 1;  ///< what Avg divides by, at the complete step
   Fingerprint fingerprint = 0;
   bool alone_reduces = false;  ///< there is one rank, and its reduction is more than a copy: bool becomes 0 or 1
-  bool one_shot = false;  ///< the fast path may run it: PlanCache::is_one_shot() says so, and one tile holds it all
+  /// The fast path may run it: its plan says so, blocks are all of one size, and messages are copies in the buffers'
+  /// type.
+  bool one_pass = false;
   bool stream_stores = false;           ///< results do not stay in the caches
   bool tree_order = false;              ///< sources are combined in the deterministic mode's order
   const UserReduction* user = nullptr;  ///< replaces `op` if it is not nullptr

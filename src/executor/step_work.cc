@@ -30,37 +30,19 @@ void StepWork::bind(const Launch& launch) {
   binding_.scratch = scratch_.data();
 }
 
-/// Whether the step receives from a set of peers in which there is no other rank.
-bool StepWork::is_alone(const Step& step) const {
-  return is_set(step.recv_from) && senders_of(launch_->schedule->shape, step).count <= 1;
-}
-
 void StepWork::run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
-  link_stores_ = &stores_[step.send_to == PeerSet::kOne ? 1 + static_cast<std::size_t>(step.send_peer) : 0];
-  binding_.is_one_range(step) ? run_range(lane, step, count, arrived, slot) : run_span(lane, step, arrived, slot);
+  binding_.is_one_range(step) ? run_bound_range(lane, step, count, arrived, slot) : run_span(lane, step, arrived, slot);
 }
 
-void StepWork::run_range(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot) {
+void StepWork::run_bound_range(LaneState& lane, const Step& step, Elems count, const std::byte* arrived,
+                               std::byte* slot) {
   const Launch& launch = *launch_;
   if (launch.wire != launch.type) [[unlikely]]
     return run_narrow(lane, step, count, arrived, slot);
-  const Bytes bytes{count.value * launch.element.value};
-  std::byte* stored = step.has(kStore) ? binding_.destination(step, lane.tile) : nullptr;
-  if (step.has(kReduce) && !is_alone(step)) return reduce(lane, step, count, arrived, slot, stored);
-  const std::byte* const value = arrived != nullptr ? arrived : binding_.source(step, lane.tile);
-  if (launch.alone_reduces && stored != nullptr) {
-    const void* const only = value;
-    ReduceArgs args;
-    args.sources = &only;
-    args.source_count = 1;
-    args.destination = stored;
-    args.count = count.value;
-    return kernel(launch)(args);
-  }
-  if (stored == value) stored = nullptr;  // in place
-  const bool stream = launch.stream_stores;
-  if (slot != nullptr) return copy_into_slot(slot, stored, value, bytes, stream, *link_stores_);
-  if (stored != nullptr) copy_bytes(stored, value, bytes, stream);
+  StepRange range{count, nullptr, arrived, nullptr, slot};
+  if (arrived == nullptr || step.has(kReduce)) range.own = binding_.source(step, lane.tile);
+  if (step.has(kStore)) range.stored = binding_.destination(step, lane.tile);
+  run_range(launch, lane, step, range, stores(step));
 }
 
 /// Works range by range on chunks that lie apart in the buffers; in the message they follow one another.
@@ -71,47 +53,10 @@ void StepWork::run_span(LaneState& lane, const Step& step, const std::byte* arri
     const Step first = single_step(step, j, launch_->schedule->extent);
     j += run.chunks;
     if (run.count.value == 0) continue;
-    run_range(lane, first, run.count, arrived == nullptr ? nullptr : arrived + at,
-              slot == nullptr ? nullptr : slot + at);
+    run_bound_range(lane, first, run.count, arrived == nullptr ? nullptr : arrived + at,
+                    slot == nullptr ? nullptr : slot + at);
     at += run.count.value * launch_->wire_element.value;
   }
-}
-
-/// Returns the operands of a reduction in the order that the step asks for. `pair` is memory for two of them.
-ReduceArgs StepWork::operands(LaneState& lane, const Step& step, const void* own, const std::byte* arrived,
-                              const void** pair) {
-  const Launch& launch = *launch_;
-  ReduceArgs args;
-  if (is_set(step.recv_from)) {
-    lane.sources[static_cast<std::size_t>(lane.place)] = own;
-    args.sources = lane.sources.data();
-    args.source_count = senders_of(launch.schedule->shape, step).count;
-  } else {
-    pair[0] = step.is(kOwnLeft) ? own : arrived;
-    pair[1] = step.is(kOwnLeft) ? arrived : own;
-    args.sources = pair;
-    args.source_count = 2;
-  }
-  args.divisor = step.is(kComplete) ? launch.divisor : 1;
-  args.order = launch.tree_order ? ReduceOrder::kTree : ReduceOrder::kLeft;
-  args.user = launch.user;
-  return args;
-}
-
-void StepWork::reduce(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot,
-                      std::byte* stored) {
-  const Launch& launch = *launch_;
-  const void* pair[2];
-  ReduceArgs args = operands(lane, step, binding_.source(step, lane.tile), arrived, pair);
-  args.count = count.value;
-  if (slot != nullptr) {
-    args.destination = slot;
-    args.second = stored;
-    return reduce_into_slot(kernel(launch), launch.element, args, *link_stores_);
-  }
-  args.destination = stored;
-  args.stream = launch.stream_stores && step.dst_buffer == BufferId::kOutput;
-  kernel(launch)(args);
 }
 
 // Below are steps on buffers of float32 whose messages are of a narrower type: conversion, reduction and conversion
@@ -134,7 +79,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   alignas(kCacheLine) std::byte result[kPiece * 2];
   const std::size_t shift = at * launch.wire_element.value;
   const Bytes bytes{count * launch.wire_element.value};
-  const bool reduces = step.has(kReduce) && !is_alone(step);
+  const bool reduces = step.has(kReduce) && !is_alone(lane, step);
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
   if (reduces || value == nullptr) {
@@ -147,10 +92,10 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   }
   if (reduces) {
     const void* pair[2];
-    ReduceArgs args = operands(lane, step, mine, value, pair);
+    ReduceArgs args = operands_of(launch, lane, step, mine, value, pair);
     // Messages begin at their own start, this piece somewhere within them.
     const void** const sources = const_cast<const void**>(args.sources);
-    const int set = is_set(step.recv_from) ? senders_of(launch.schedule->shape, step).count : 0;
+    const int set = is_set(step.recv_from) ? lane.members : 0;
     for (int k = 0; k < set; ++k)
       if (k != lane.place) sources[k] = static_cast<const std::byte*>(sources[k]) + shift;
     args.destination = result;
@@ -162,7 +107,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   } else if (value == nullptr) {
     value = mine;
   }
-  if (slot != nullptr) copy_into_slot(slot + shift, nullptr, value, bytes, false, *link_stores_);
+  if (slot != nullptr) copy_into_slot(slot + shift, nullptr, value, bytes, false, stores(step));
   if (!step.has(kStore)) return;
   std::byte* const stored = binding_.destination(step, lane.tile);
   if (step.dst_buffer == BufferId::kScratch) return copy_bytes(stored + shift, value, bytes, false);

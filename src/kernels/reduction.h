@@ -39,7 +39,15 @@ class Reduction {
   using Stored = Vec<Storage, kCount>;
 
   TUTTI_INLINE explicit Reduction(const ReduceArgs& args)
-      : args_(args), first_(args.sources[0]), next_(args.source_count > 1 ? args.sources[1] : nullptr) {}
+      : sources_(args.sources),
+        source_count_(args.source_count),
+        destination_(args.destination),
+        second_(args.second),
+        count_(args.count),
+        divisor_(args.divisor),
+        stream_(args.stream),
+        first_(args.sources[0]),
+        next_(args.source_count > 1 ? args.sources[1] : nullptr) {}
 
   template <int kCount>
   TUTTI_INLINE static Wide<kCount> load(const void* source, std::size_t at) {
@@ -48,7 +56,7 @@ class Reduction {
 
   template <int kCount>
   TUTTI_INLINE Stored<kCount> finish(Wide<kCount> lanes) const {
-    return finish_lanes<Format, kCount>(lanes, args_.divisor);
+    return finish_lanes<Format, kCount>(lanes, divisor_);
   }
 
   /// The result's lanes from `at` on. kSources: 2, or 0 for any number.
@@ -58,15 +66,15 @@ class Reduction {
     if constexpr (kSources == 2) {
       lanes = Op::apply(lanes, load<kCount>(next_, at));
     } else {
-      for (int k = 1; k < args_.source_count; ++k) lanes = Op::apply(lanes, load<kCount>(args_.sources[k], at));
+      for (int k = 1; k < source_count_; ++k) lanes = Op::apply(lanes, load<kCount>(sources_[k], at));
     }
     return finish<kCount>(lanes);
   }
 
   template <int kCount>
   TUTTI_INLINE void store(std::size_t at, Stored<kCount> lanes) const {
-    store_to(static_cast<Storage*>(args_.destination) + at, lanes);
-    if (args_.second != nullptr) store_to(static_cast<Storage*>(args_.second) + at, lanes);
+    store_to(static_cast<Storage*>(destination_) + at, lanes);
+    if (second_ != nullptr) store_to(static_cast<Storage*>(second_) + at, lanes);
   }
 
   // Out of line: what the long pass keeps on the stack would cost the short one more than its work.
@@ -80,8 +88,8 @@ class Reduction {
   template <int kSources, int kCount>
   TUTTI_INLINE void cover() const {
     if constexpr (kCount > 0) {
-      if (args_.count < kCount) return cover<kSources, kCount / 2>();
-      const std::size_t last = args_.count - kCount;
+      if (count_ < kCount) return cover<kSources, kCount / 2>();
+      const std::size_t last = count_ - kCount;
       const auto head = value<kSources, kCount>(0);
       const auto tail = value<kSources, kCount>(last);
       store<kCount>(0, head);
@@ -93,13 +101,13 @@ class Reduction {
   TUTTI_INLINE void block(std::size_t at, bool stream) const {
     Wide<kLanes> lanes[kUnroll];
     for (std::size_t u = 0; u < kUnroll; ++u) lanes[u] = load<kLanes>(first_, at + u * kLanes);
-    for (int k = 1; k < (kSources == 2 ? 2 : args_.source_count); ++k) {
-      const void* source = kSources == 2 ? next_ : args_.sources[k];
+    for (int k = 1; k < (kSources == 2 ? 2 : source_count_); ++k) {
+      const void* source = kSources == 2 ? next_ : sources_[k];
       for (std::size_t u = 0; u < kUnroll; ++u) {
         lanes[u] = Op::apply(lanes[u], load<kLanes>(source, at + u * kLanes));
       }
     }
-    Storage* destination = static_cast<Storage*>(args_.destination) + at;
+    Storage* destination = static_cast<Storage*>(destination_) + at;
     Stored<kLanes> results[kUnroll];
     for (std::size_t u = 0; u < kUnroll; ++u) results[u] = finish<kLanes>(lanes[u]);
     if (stream) {
@@ -107,8 +115,8 @@ class Reduction {
     } else {
       for (std::size_t u = 0; u < kUnroll; ++u) store_to(destination + u * kLanes, results[u]);
     }
-    if (args_.second == nullptr) return;
-    Storage* second = static_cast<Storage*>(args_.second) + at;
+    if (second_ == nullptr) return;
+    Storage* second = static_cast<Storage*>(second_) + at;
     for (std::size_t u = 0; u < kUnroll; ++u) store_to(second + u * kLanes, results[u]);
   }
 
@@ -120,29 +128,37 @@ class Reduction {
 
   template <int kSources>
   TUTTI_INLINE void sweep() const {
-    const std::size_t last = args_.count - kLanes;
+    const std::size_t last = count_ - kLanes;
     const Stored<kLanes> tail = value<kSources, kLanes>(last);
     // Aligning short buffers costs more than it saves.
-    const std::size_t lead = args_.count >= 2 * kBlock ? lanes_to_alignment() : kLanes;
-    const bool stream = args_.stream && lead < kLanes;
+    const std::size_t lead = count_ >= 2 * kBlock ? lanes_to_alignment() : kLanes;
+    const bool stream = stream_ && lead < kLanes;
     std::size_t at = lead < kLanes ? lead : 0;
     Stored<kLanes> head = {};
     if (at != 0) head = value<kSources, kLanes>(0);
-    for (; at + kBlock <= args_.count; at += kBlock) block<kSources>(at, stream);
+    for (; at + kBlock <= count_; at += kBlock) block<kSources>(at, stream);
     if (stream) stream_fence();
-    for (; at + kLanes <= args_.count; at += kLanes) store<kLanes>(at, value<kSources, kLanes>(at));
+    for (; at + kLanes <= count_; at += kLanes) store<kLanes>(at, value<kSources, kLanes>(at));
     if (lead != 0 && lead < kLanes) store<kLanes>(0, head);
     store<kLanes>(last, tail);
   }
 
   /// How many lanes precede the destination's first aligned vector; kLanes or more: it has none.
   TUTTI_INLINE std::size_t lanes_to_alignment() const {
-    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(args_.destination) % sizeof(Stored<kLanes>);
+    const std::size_t beyond = reinterpret_cast<std::uintptr_t>(destination_) % sizeof(Stored<kLanes>);
     if (beyond % sizeof(Storage) != 0) return kLanes;
     return beyond == 0 ? 0 : (sizeof(Stored<kLanes>) - beyond) / sizeof(Storage);
   }
 
-  const ReduceArgs args_;
+  // Field by field, as the caller has just stored them: a copy of the whole would be read in larger pieces, which must
+  // wait until those stores have left the store buffer.
+  const void* const* const sources_;
+  const int source_count_;
+  void* const destination_;
+  void* const second_;
+  const std::size_t count_;
+  const std::uint32_t divisor_;
+  const bool stream_;
   const void* first_;
   const void* next_;
 };

@@ -1,5 +1,6 @@
 #include "collectives/choice/plan_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/steps_together.h"
@@ -52,18 +53,15 @@ Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
     mark_what_runs_together(&built);
     schedule = std::make_unique<const Schedule>(std::move(built));
   }
-  return Plan{schedule.get(), choice.tile_bytes, is_one_shot(*schedule) && bytes <= choice.tile_bytes};
+  return Plan{schedule.get(), choice.tile_bytes, moves_whole_blocks(*schedule) && bytes <= choice.tile_bytes};
 }
 
-bool PlanCache::is_one_shot(const Schedule& schedule) {
-  if (schedule.shape.lanes != 1 || schedule.steps.size() != 2 || schedule.extent.parts != 1) return false;
-  const Step& send = schedule.steps[0];
-  const Step& receive = schedule.steps[1];
-  const bool sends = send.verbs == kSend && send.send_to == PeerSet::kAll && receive.recv_from == PeerSet::kAll &&
-                     receive.is(kMulticastRecv);
-  const bool reduces = receive.verbs == (kRecv | kReduce | kStore) && send.src_buffer == BufferId::kInput &&
-                       receive.src_buffer == BufferId::kInput && receive.dst_buffer == BufferId::kOutput;
-  return sends && (reduces || receive.verbs == kRecv);
+bool PlanCache::moves_whole_blocks(const Schedule& schedule) {
+  if (schedule.shape.lanes != 1 || schedule.extent.parts != 1) return false;
+  return std::all_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+    const bool in_buffers = step.src_buffer != BufferId::kScratch && step.dst_buffer != BufferId::kScratch;
+    return in_buffers && step.span.count == 1 && step.recv_from <= PeerSet::kAll;
+  });
 }
 
 std::uint64_t PlanCache::bytes() const {

@@ -23,9 +23,10 @@ namespace tutti {
 struct Plan {
   const Schedule* schedule = nullptr;
   Bytes tile;  ///< bytes of each block worked on in one pass
-  /// The schedule has one lane of two steps (send the whole input to all; receive from all, and reduce into the output
-  /// if there is anything to reduce), and one tile holds each block.
-  bool one_shot = false;
+  /// One pass over the program is the whole call, and moves nothing but whole blocks, in order: the schedule has one
+  /// lane, its blocks have one part, no step has several chunks, scratch, or a set of ranks other than all, and one
+  /// tile holds each block.
+  bool one_pass = false;
 };
 
 /// One per communicator; used by the thread that runs the communicator's operation.
@@ -83,7 +84,7 @@ class PlanCache {
   }
   using Key = std::tuple<const Algorithm*, int, int>;  // algorithm, root, lanes
 
-  static bool is_one_shot(const Schedule& schedule);
+  static bool moves_whole_blocks(const Schedule& schedule);
   Plan find_slowly(Collective collective, Bytes bytes, int root);
   Plan plan_of(const Choice& choice, Bytes bytes, int root);
 

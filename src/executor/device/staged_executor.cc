@@ -84,7 +84,7 @@ void StagedExecutor::begin(StagedSegments* segments, DeviceExecutor* kernels) {
 
 void StagedExecutor::start(const Launch& launch) {
   Launch whole = launch;
-  whole.one_shot = whole.stream_stores = whole.lends = whole.peers_read_input = false;
+  whole.one_pass = whole.stream_stores = whole.lends = whole.peers_read_input = false;
   if (TwoLevelStage* const stage = buffers_.stage; stage != nullptr) {
     stage->begin(whole, buffers_.levels);
     return begin(stage, &stage->kernels());
