@@ -2,7 +2,7 @@
 // over one loopback connection, by each way in turn.
 //
 //   calls    send and recv that do not block, again and again, as the transport does while it polls
-//   yield    the same with a sched_yield after 8 looks in vain, as it does when it waits longer
+//   yield    the same with a sched_yield after 8 looks that found nothing
 //   uring    send and receive submitted to a ring, its completion queue looked at again and again
 //   sqpoll   the same with a kernel thread that takes the submissions: no system call, but a third thread
 //

@@ -16,9 +16,9 @@ constexpr std::size_t kStreamFrom = std::size_t{256} << 10;
 constexpr std::size_t kPeersReadFrom = std::size_t{64} << 10;
 /// Blocks from this size on may be lent to far ranks. The messages of a block may be smaller, and are then copied.
 constexpr std::size_t kLentFrom = std::size_t{64} << 10;
-/// A call of one pass whose messages are no more than this together copies them: to copy takes less time than to wait
-/// until the readers have them, and the copies fill no more memory.
-constexpr std::size_t kMostCopied = std::size_t{4} << 20;
+/// A call of one pass copies its messages if they are no more than this together: a copy takes less time than to wait
+/// until the readers have what was lent to them. The limit is for the memory that the copies fill.
+constexpr std::size_t kMostCopied = std::size_t{1} << 20;
 
 }  // namespace
 

@@ -32,14 +32,14 @@ struct LadderPolicy {
   /// With a core for every rank a short spin nearly always ends the wait, and a yield only adds latency. With more
   /// ranks than cores the awaited rank may need this very core: hand it over at once, and keep yielding longer before
   /// sleeping, because a futex wake costs ten times a yield. A poll of a network costs system calls, beside which a
-  /// yield is cheap, so one is enough; and what comes from there comes through the operating system, perhaps from a
-  /// rank that needs this core: nobody knows who else lives on this host.
+  /// yield is cheap: ranks that share a core yield between any two. And what comes from there comes through the
+  /// operating system, perhaps from a rank that needs this core: nobody knows who else lives on this host.
   static LadderPolicy choose(int ranks_per_core, std::int64_t spin_microseconds, bool network = false) {
     LadderPolicy policy;
     policy.ranks_per_core = ranks_per_core;
     if (ranks_per_core > 1 || network) {
       policy.has_cores = false;
-      policy.bare_spins = network ? 1 : 8;
+      policy.bare_spins = network && ranks_per_core > 1 ? 0 : 8;
       policy.spin_for = std::chrono::nanoseconds{0};
       policy.yield_for = std::chrono::nanoseconds{4'000'000};
     }
@@ -88,30 +88,36 @@ class CoreContention {
 /// The time between one's own message and the first look for the peer's. A look that comes too early takes the peer's
 /// line from it just before it writes there, and costs both a crossing of the line more; and it makes this rank late
 /// for the next call, where the other one then looks too early. One pause is right where the cores share a cache, four
-/// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). Not thread-safe.
+/// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). A call that begins
+/// with a look has a delay of its own, since nobody may be late there: the root of a broadcast may run ahead. Not
+/// thread-safe.
 class PollDelay {
  public:
+  static constexpr std::uint32_t kFewest = 1;  ///< pauses after one's own message
+
   /// `has_cores`: as in LadderPolicy. Where ranks share a core, every pause keeps another one waiting.
-  explicit PollDelay(bool has_cores) : pauses_(has_cores ? kFewest : 0) {}
+  explicit PollDelay(bool has_cores, std::uint32_t fewest = kFewest)
+      : has_cores_(has_cores), fewest_(fewest), pauses_(has_cores ? kFewest : 0) {}
 
   void pass() const {
     for (std::uint32_t i = 0; i < pauses_; ++i) cpu_pause();
   }
   void pass_between() const {
-    if (pauses_ != 0) cpu_pause();
+    if (has_cores_) cpu_pause();
   }
   std::uint32_t pauses() const { return pauses_; }
   /// After a wait in which `misses` looks found nothing.
   void learn(std::uint32_t misses) {
-    if (pauses_ == 0) return;
-    if (misses == 0 && pauses_ > kFewest) --pauses_;
-    if (misses > kMany && pauses_ < kMost) ++pauses_;
+    if (!has_cores_) return;
+    if (misses == 0 && pauses_ > fewest_) --pauses_;
+    if (misses > (pauses_ == 0 ? 0 : kMany) && pauses_ < kMost) ++pauses_;
   }
 
  private:
-  static constexpr std::uint32_t kFewest = 1;
   static constexpr std::uint32_t kMost = 4;
   static constexpr std::uint32_t kMany = 4;
+  const bool has_cores_;
+  const std::uint32_t fewest_;
   std::uint32_t pauses_;
 };
 
@@ -124,8 +130,6 @@ class Ladder {
   /// `contention`: of the one who waits, for all its waits.
   Ladder(const LadderPolicy& policy, CoreContention& contention) : policy_(policy), contention_(&contention) {}
 
-  /// The waiter has looked as often as the first rung lasts.
-  void leave_first_rung() { polls_ = policy_.bare_spins; }
   /// Progress was made: back to the first rung.
   void reset() { polls_ = 0; }
   /// Passes the time that this rung takes (except kSleep: the caller sleeps) and says which one it was.

@@ -144,7 +144,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     const Outcome outcome = send_reference(lane, step, bytes);
     if (outcome != Outcome::kNotByReference) return outcome;
   }
-  const bool sends = step.has(kSend) && !(step.send_to == PeerSet::kAll && ranks_ == 1);
+  const bool sends = step.has(kSend);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
   if (sends) {
     bool ready = false;
@@ -181,7 +181,6 @@ bool CpuExecutor<E>::lends([[maybe_unused]] const Step& step, [[maybe_unused]] B
 template <Endpoint E>
 auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Bytes bytes) -> Outcome {
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, step.lane};
-  if (to.multicast && ranks_ == 1) return Outcome::kNotByReference;
   const std::byte* const data = binding().source(step, lane.tile);
   switch (endpoint_->send_reference(to, data, bytes, lane.fingerprint)) {
     case ReferenceState::kNotOffered:
@@ -211,14 +210,9 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
 /// A message that is only to be stored may arrive where it is stored.
 template <Endpoint E>
 Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
-  if constexpr (kNetwork) {
-    const bool lands =
-        step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type && binding().is_one_range(step);
-    std::byte* const landing = lands ? binding().destination(step, lane.tile) : nullptr;
-    return endpoint_->recv_peek(from, bytes, lane.fingerprint, landing);
-  } else {
-    return endpoint_->recv_peek(from, bytes, lane.fingerprint);
-  }
+  const bool lands = kNetwork && step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type &&
+                     binding().is_one_range(step);
+  return peek_at(from, bytes, lane.fingerprint, lands ? binding().destination(step, lane.tile) : nullptr);
 }
 
 template <Endpoint E>
@@ -277,9 +271,8 @@ Status CpuExecutor<E>::run(std::span<Transfer> transfers, WaitMonitor& monitor) 
 }
 
 template <Endpoint E>
-Status CpuExecutor<E>::wait(WaitMonitor& monitor, bool has_looked) {
+Status CpuExecutor<E>::wait(WaitMonitor& monitor) {
   Ladder ladder(policy_, contention_);
-  if (has_looked) ladder.leave_first_rung();
   std::uint64_t seen = progress();
   CallBoard& board = endpoint_->board();
   const std::chrono::nanoseconds pause = std::min(kCheckPause * policy_.ranks_per_core, kLongestCheckPause);

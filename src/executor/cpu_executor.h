@@ -28,6 +28,7 @@ class CpuExecutor final : public Executor {
         policy_(ladder),
         contention_(ladder.ranks_per_core),
         poll_delay_(ladder.has_cores),
+        first_poll_delay_(ladder.has_cores, 0),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
         work_(ranks_),
@@ -64,6 +65,11 @@ class CpuExecutor final : public Executor {
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
   Peek peek(LaneState& lane, const Step& step, Route from, Bytes bytes);
+  /// A landing is for endpoints of a network alone.
+  Peek peek_at(Route from, Bytes bytes, Fingerprint fingerprint, [[maybe_unused]] std::byte* landing) {
+    if constexpr (kNetwork) return endpoint_->recv_peek(from, bytes, fingerprint, landing);
+    return endpoint_->recv_peek(from, bytes, fingerprint);
+  }
   bool settled();
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
   void release(const Step& step, Bytes bytes);
@@ -73,10 +79,10 @@ class CpuExecutor final : public Executor {
   const Launch& launch() const { return work_.launch(); }
   const Binding& binding() const { return work_.binding(); }
   Status run_one_pass(const Launch& launch, WaitMonitor& monitor);
-  bool run_whole_step(const Launch& launch, const Step& step, bool has_sent);
-  bool look_for_messages(const Launch& launch, const Step& step, bool has_sent, std::byte* landing,
-                         const void** arrived);
-  Status wait(WaitMonitor& monitor, bool has_looked = false);
+  bool run_whole_step(const Launch& launch, const Step& step, PollDelay* delay);
+  bool find_messages(const Launch& launch, const Step& step, PollDelay* delay, std::byte* landing,
+                     const void** arrived);
+  Status wait(WaitMonitor& monitor);
   Progress sleep_once(const WaitMonitor& monitor);
   /// The only rank that can end the wait, or kNoRank if there are several.
   Rank only_awaited() const { return !runs_transfers_ && blocked_steps_ == 1 ? awaited_ : kNoRank; }
@@ -87,7 +93,8 @@ class CpuExecutor final : public Executor {
   bool runs_transfers_ = false;  // the running operation is one of point_to_point_
   LadderPolicy policy_;
   CoreContention contention_;
-  PollDelay poll_delay_;
+  PollDelay poll_delay_;        // after a message of this rank's
+  PollDelay first_poll_delay_;  // of a call that begins with a look
   int rank_;
   int ranks_;
   StepWork work_;

@@ -15,7 +15,7 @@ Status CpuExecutor<E>::run_one_pass(const Launch& launch, WaitMonitor& monitor) 
   const std::size_t ordered = schedule.steps.size() - schedule.asides_per_lane;
   std::size_t aside = ordered;
   const auto run_asides = [&] {
-    for (; aside < schedule.steps.size(); ++aside) run_whole_step(launch, schedule.steps[aside], false);
+    for (; aside < schedule.steps.size(); ++aside) run_whole_step(launch, schedule.steps[aside], nullptr);
   };
   const auto interpret_from = [&](std::size_t i) {
     start(launch);
@@ -23,12 +23,13 @@ Status CpuExecutor<E>::run_one_pass(const Launch& launch, WaitMonitor& monitor) 
     lane.step = static_cast<std::uint32_t>(i);
     lane.asides = aside - ordered;
     if (i == ordered) lane.tile = tiles_;
-    return wait(monitor, true);
+    return wait(monitor);
   };
   for (std::size_t i = 0; i < ordered; ++i) {
     const Step& step = schedule.steps[i];
     if (step.has(kRecv)) run_asides();
-    if (!run_whole_step(launch, step, i == 0 || schedule.steps[i - 1].has(kSend))) [[unlikely]]
+    PollDelay* const sent = i != 0 && schedule.steps[i - 1].has(kSend) ? &poll_delay_ : nullptr;
+    if (!run_whole_step(launch, step, i == 0 ? &first_poll_delay_ : sent)) [[unlikely]]
       return interpret_from(i);
     ++progress_;
   }
@@ -40,16 +41,16 @@ Status CpuExecutor<E>::run_one_pass(const Launch& launch, WaitMonitor& monitor) 
 }
 
 /// Returns false, and does nothing, if the step's messages do not come soon, or there is no room for the one it sends.
-/// `has_sent`: nothing was looked for since this rank's last message.
+/// `delay`: of the first look, nullptr for none.
 template <Endpoint E>
-bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, bool has_sent) {
+bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, PollDelay* delay) {
   const Bytes bytes{launch.count.value * launch.element.value};
   StepRange range{.count = launch.count};
   range.own = (step.src_buffer == BufferId::kOutput ? launch.output : launch.input) + step.src_chunk * bytes.value;
   if (step.has(kStore)) range.stored = launch.output + step.dst_chunk * bytes.value;
   const void* arrived = nullptr;
-  if (step.has(kRecv) &&
-      !look_for_messages(launch, step, has_sent, step.has(kReduce) ? nullptr : range.stored, &arrived)) [[unlikely]]
+  std::byte* const landing = step.has(kReduce) ? nullptr : range.stored;
+  if (step.has(kRecv) && !find_messages(launch, step, delay, landing, &arrived)) [[unlikely]]
     return false;
   range.arrived = static_cast<const std::byte*>(arrived);
   const Route to{Rank{step.send_peer}, step.send_to == PeerSet::kAll, 0};
@@ -70,21 +71,16 @@ bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, bool
   return true;
 }
 
-/// Looks for the step's messages for as long as the first rung of the ladder lasts. Returns whether all are there.
+/// Looks for the step's messages for as long as the first rung of the ladder lasts. Returns whether all are there:
+/// `arrived` is then that of one rank, and those of all are the lane's sources.
 template <Endpoint E>
-bool CpuExecutor<E>::look_for_messages(const Launch& launch, const Step& step, bool has_sent,
-                                       [[maybe_unused]] std::byte* landing, const void** arrived) {
+bool CpuExecutor<E>::find_messages(const Launch& launch, const Step& step, PollDelay* delay, std::byte* landing,
+                                   const void** arrived) {
   const Bytes bytes{launch.count.value * launch.element.value};
   std::uint32_t misses = 0;
   const auto is_there = [&](Rank peer, const void** data) {
-    const Route from{peer, step.is(kMulticastRecv), 0};
     for (;;) {
-      Peek peek;
-      if constexpr (kNetwork) {
-        peek = endpoint_->recv_peek(from, bytes, launch.fingerprint, landing);
-      } else {
-        peek = endpoint_->recv_peek(from, bytes, launch.fingerprint);
-      }
+      const Peek peek = peek_at(Route{peer, step.is(kMulticastRecv), 0}, bytes, launch.fingerprint, landing);
       *data = peek.data;
       if (peek.state == PeekState::kReady) [[likely]]
         return true;
@@ -92,17 +88,17 @@ bool CpuExecutor<E>::look_for_messages(const Launch& launch, const Step& step, b
       poll_delay_.pass_between();
     }
   };
-  if (has_sent) poll_delay_.pass();
+  if (delay != nullptr) delay->pass();
   if (step.recv_from == PeerSet::kAll) {
     LaneState& lane = lanes_[0];
     lane.place = rank_;
     lane.members = ranks_;
     for (Rank peer{0}; peer.value < ranks_; ++peer.value)
       if (peer.value != rank_ && !is_there(peer, &lane.sources[static_cast<std::size_t>(peer.value)])) return false;
-  } else {
-    if (!is_there(Rank{step.recv_peer}, arrived)) return false;
+  } else if (!is_there(Rank{step.recv_peer}, arrived)) {
+    return false;
   }
-  if (has_sent) poll_delay_.learn(misses);
+  if (delay != nullptr) delay->learn(misses);
   return true;
 }
 

@@ -4,7 +4,6 @@
 #include <bit>
 
 #include "executor/chunk_runs.h"
-#include "schedule/peer_list.h"
 
 namespace tutti {
 
@@ -39,7 +38,7 @@ void StepWork::run_bound_range(LaneState& lane, const Step& step, Elems count, c
   const Launch& launch = *launch_;
   if (launch.wire != launch.type) [[unlikely]]
     return run_narrow(lane, step, count, arrived, slot);
-  StepRange range{count, nullptr, arrived, nullptr, slot};
+  StepRange range{.count = count, .arrived = arrived, .slot = slot};
   if (arrived == nullptr || step.has(kReduce)) range.own = binding_.source(step, lane.tile);
   if (step.has(kStore)) range.stored = binding_.destination(step, lane.tile);
   run_range(launch, lane, step, range, stores(step));
@@ -79,7 +78,7 @@ void StepWork::run_piece(LaneState& lane, const Step& step, std::size_t at, std:
   alignas(kCacheLine) std::byte result[kPiece * 2];
   const std::size_t shift = at * launch.wire_element.value;
   const Bytes bytes{count * launch.wire_element.value};
-  const bool reduces = step.has(kReduce) && !is_alone(lane, step);
+  const bool reduces = step.has(kReduce);
   const std::byte* value = arrived != nullptr ? arrived + shift : nullptr;
   const std::byte* mine = nullptr;
   if (reduces || value == nullptr) {

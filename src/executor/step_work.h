@@ -54,7 +54,7 @@ class StepWork {
   /// sends, or nullptr.
   void run(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   /// Does the work of a step of any launch on elements that lie together. Messages are of the buffers' type. Inlined,
-  /// because a range that is read back from memory in pieces larger than it was stored in costs a small call 5 ns.
+  /// so that no range is stored field by field and read back in larger pieces, which would wait for the stores.
   void run_range(const Launch& launch, LaneState& lane, const Step& step, const StepRange& range, SlotStores& stores);
   static bool is_set(PeerSet set) { return set >= PeerSet::kAll; }
   /// The kernel that reduces for this launch, which need not be bound. It is looked up when the kind of reduction
@@ -69,8 +69,6 @@ class StepWork {
   }
 
  private:
-  /// Whether the step receives from a set of peers in which there is no other rank.
-  static bool is_alone(const LaneState& lane, const Step& step) { return is_set(step.recv_from) && lane.members <= 1; }
   void run_bound_range(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
   void run_span(LaneState& lane, const Step& step, const std::byte* arrived, std::byte* slot);
   void run_narrow(LaneState& lane, const Step& step, Elems count, const std::byte* arrived, std::byte* slot);
@@ -124,7 +122,7 @@ inline ReduceArgs operands_of(const Launch& launch, LaneState& lane, const Step&
 
 [[gnu::always_inline]] inline void StepWork::run_range(const Launch& launch, LaneState& lane, const Step& step,
                                                        const StepRange& range, SlotStores& stores) {
-  if (step.has(kReduce) && !is_alone(lane, step)) return reduce(launch, lane, step, range, stores);
+  if (step.has(kReduce)) return reduce(launch, lane, step, range, stores);
   const Bytes bytes{range.count.value * launch.element.value};
   const std::byte* const value = range.arrived != nullptr ? range.arrived : range.own;
   if (launch.alone_reduces && range.stored != nullptr) [[unlikely]] {

@@ -17,9 +17,14 @@ class LaunchBinders : public ::testing::Test {
   LaunchBinders() {
     Machine machine;
     machine.ranks = kBoundRanks;
-    settings_.algorithm = "all_pairs";
+    make_binder(machine, "all_pairs");
+  }
+
+  /// Rank 1's.
+  void make_binder(const Machine& machine, const char* algorithm) {
+    settings_.algorithm = algorithm;
     binder_ = std::make_unique<LaunchBinder>(settings_, std::make_shared<const AutomaticChoice>(machine), Rank{1},
-                                             kBoundRanks, 0, LogSource{});
+                                             machine.ranks, machine.network ? machine.ranks - 1 : 0, LogSource{});
   }
 
   CallArguments reduction(Collective collective = Collective::kAllReduce, int root = -1) {
@@ -120,6 +125,63 @@ TEST_F(LaunchBinders, LargeCallsAreBoundAnew) {
   arguments.count = large.size();
   bind(arguments);
   EXPECT_FALSE(binder_->is_repeat(arguments, call_));
+}
+
+TEST_F(LaunchBinders, OnePassServesOneTileOfMessagesInTheBuffersType) {
+  std::vector<float> large(std::size_t{128} << 10);
+  CallArguments arguments = reduction();
+  EXPECT_TRUE(bind(arguments).one_pass);
+  arguments.wire = static_cast<int>(DataType::kBfloat16);
+  EXPECT_FALSE(bind(arguments).one_pass);
+  arguments = reduction();
+  arguments.send = arguments.recv = large.data();
+  arguments.count = std::size_t{64} << 10;
+  EXPECT_TRUE(bind(arguments).one_pass) << "256 KiB";
+  arguments.count += 16;
+  EXPECT_FALSE(bind(arguments).one_pass) << "two tiles";
+  arguments.count = std::size_t{32} << 10;
+  arguments.recv = large.data() + arguments.count;
+  EXPECT_TRUE(bind(arguments).one_pass);
+  binder_->registered().add(large.data(), large.size() * sizeof(float));
+  EXPECT_FALSE(bind(arguments).one_pass) << "peers read the input itself";
+}
+
+TEST_F(LaunchBinders, OnePassIsAQuestionOfTheRoot) {
+  Machine machine;
+  machine.ranks = 8;
+  make_binder(machine, "tree");
+  EXPECT_TRUE(bind(reduction(Collective::kReduce, 0)).one_pass) << "rank 1 is a leaf of the tree to rank 0";
+  EXPECT_FALSE(bind(reduction(Collective::kReduce, 5)).one_pass) << "and adds what two others have, in scratch";
+  for (const int root : {0, 5, 0}) {
+    const CallArguments back = reduction(Collective::kReduce, root);
+    ASSERT_TRUE(binder_->is_repeat(back, call_));
+    binder_->change_root(back, &call_);
+    EXPECT_EQ(binder_->launch().one_pass, root == 0);
+  }
+}
+
+TEST_F(LaunchBinders, OverTcpMessagesOfOnePassAreCopiedUpToALimit) {
+  Machine machine;
+  machine.network = true;
+  machine.max_message = Bytes{std::size_t{512} << 10};
+  std::vector<float> large(std::size_t{4} << 20), result(large.size());
+  const auto lends = [&](int ranks, Collective collective, std::size_t block) {
+    machine.ranks = ranks;
+    make_binder(machine, "all_pairs");
+    CallArguments arguments = reduction(collective, collective == Collective::kBroadcast ? 1 : -1);
+    arguments.send = large.data();
+    arguments.recv = result.data();
+    arguments.count = block / sizeof(float);
+    const Launch& launch = bind(arguments);
+    EXPECT_NE(launch.lends, launch.one_pass);
+    return launch.lends;
+  };
+  constexpr std::size_t kKiB = 1024;
+  EXPECT_FALSE(lends(4, Collective::kBroadcast, 64 * kKiB));
+  EXPECT_FALSE(lends(4, Collective::kBroadcast, 512 * kKiB));
+  EXPECT_TRUE(lends(4, Collective::kBroadcast, 1024 * kKiB)) << "two tiles";
+  EXPECT_FALSE(lends(5, Collective::kAllToAll, 256 * kKiB)) << "4 messages, 1 MiB";
+  EXPECT_TRUE(lends(6, Collective::kAllToAll, 256 * kKiB));
 }
 
 }  // namespace

@@ -47,6 +47,11 @@ TEST(Ladder, MoreRanksThanCoresHandTheCoreOverAtOnce) {
   EXPECT_EQ(LadderPolicy::choose(2, 7).spin_for, std::chrono::microseconds{7}) << "TUTTI_SPIN_US wins";
 }
 
+TEST(Ladder, RanksThatShareACoreYieldBetweenAnyTwoLooksAtANetwork) {
+  EXPECT_EQ(Ladder(LadderPolicy::choose(2, -1, true)).climb(), Ladder::Rung::kYield);
+  EXPECT_EQ(Ladder(LadderPolicy::choose(1, -1, true)).climb(), Ladder::Rung::kSpin);
+}
+
 TEST(Ladder, WhoIsLongWithoutTheCoreAfterAYieldSleepsInstead) {
   LadderPolicy policy;
   policy.bare_spins = 0;
@@ -89,6 +94,18 @@ TEST(PollDelay, FollowsWhatIsFound) {
   EXPECT_EQ(delay.pauses(), most) << "neither early nor late";
   for (int i = 0; i < 100; ++i) delay.learn(0);
   EXPECT_EQ(delay.pauses(), fewest);
+}
+
+TEST(PollDelay, IsNoneAtTheBeginningOfCallsWhoseMessageIsThere) {
+  PollDelay delay(true, 0);
+  EXPECT_EQ(delay.pauses(), PollDelay::kFewest);
+  delay.learn(0);
+  delay.learn(0);
+  EXPECT_EQ(delay.pauses(), 0U);
+  delay.learn(1);
+  EXPECT_EQ(delay.pauses(), 1U) << "the message was not there";
+  delay.learn(1);
+  EXPECT_EQ(delay.pauses(), 1U);
 }
 
 TEST(PollDelay, RanksThatShareACoreHaveNone) {

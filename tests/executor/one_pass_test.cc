@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -15,44 +15,80 @@
 
 #include "collectives/choice/catalogue.h"
 #include "collectives/choice/plan_cache.h"
+#include "core/call_board.h"
+#include "core/clock.h"
 #include "executor/cpu_executor.h"
 #include "kernels/oracle.h"
+#include "support/patience.h"
 #include "transport/inproc.h"
 #include "transport/shm/shm.h"
+#include "transport/tcp_fabric.h"
 
 namespace tutti::test {
 namespace {
 
-constexpr std::size_t kLargest = 8192;
+constexpr std::size_t kLargest = 8192;  // of a message in memory
+constexpr std::size_t kLargestOverTcp = 512 * 1024;
 
-/// A communicator that never loses patience.
+/// A communicator that loses patience only if a rank has failed.
 class Patience final : public WaitMonitor {
  public:
-  Status check(Rank, std::uint64_t) override { return {}; }
+  Status check(Rank awaited, std::uint64_t) override {
+    return deadline_.passed() ? fail(Code::kTimeout, "rank {} did not come", awaited.value) : Status{};
+  }
+
+ private:
+  const Deadline deadline_ = Deadline::in(kFarSeconds);
 };
 
-std::vector<std::unique_ptr<Executor>> make_executors(bool shm, int ranks) {
-  std::vector<std::unique_ptr<Executor>> executors;
-  const LadderPolicy ladder = LadderPolicy::choose(ranks > 2 ? 2 : 1, -1);
-  ShmGeometry geometry;
-  geometry.ranks = ranks;
-  geometry.slot_bytes = Bytes{kLargest};
-  std::vector<std::shared_ptr<Segment>> segments(static_cast<std::size_t>(ranks));
-  for (auto& segment : segments) EXPECT_TRUE(Segment::create(geometry.segment_bytes(), &segment).ok());
-  const auto fabric = std::make_shared<InprocFabric>(ranks, 1, Bytes{kLargest});
-  for (Rank rank{0}; rank.value < ranks; ++rank) {
-    if (!shm) {
-      executors.push_back(std::make_unique<CpuExecutor<InprocEndpoint>>(std::make_unique<InprocEndpoint>(fabric, rank),
-                                                                        ladder, PointToPointPolicy{Lane{0}}));
-      continue;
-    }
-    std::unique_ptr<ShmEndpoint> endpoint;
-    EXPECT_TRUE(ShmEndpoint::open(geometry, rank, segments, &endpoint).ok());
-    executors.push_back(
-        std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, PointToPointPolicy{Lane{0}}));
-  }
-  return executors;
+enum class Way : std::uint8_t { kInproc, kShm, kTcp };
+const char* name_of(Way way) { return way == Way::kInproc ? "inproc" : way == Way::kShm ? "shm" : "tcp"; }
+
+template <Endpoint E>
+std::unique_ptr<Executor> executor_of(std::unique_ptr<E> endpoint) {
+  const LadderPolicy ladder = LadderPolicy::choose(endpoint->ranks() > 2 ? 2 : 1, -1, NetworkEndpoint<E>);
+  return std::make_unique<CpuExecutor<E>>(std::move(endpoint), ladder, PointToPointPolicy{Lane{0}});
 }
+
+/// The executors of all ranks of a communicator, by rank.
+class Executors {
+ public:
+  Executors(Way way, int ranks) {
+    if (way == Way::kTcp) tcp_ = std::make_unique<TcpFabric>(ranks, short_tcp_pair);
+    const auto inproc = std::make_shared<InprocFabric>(ranks, 1, Bytes{kLargest});
+    ShmGeometry geometry;
+    geometry.ranks = ranks;
+    geometry.slot_bytes = Bytes{kLargest};
+    std::vector<std::shared_ptr<Segment>> segments(static_cast<std::size_t>(ranks));
+    for (auto& segment : segments) EXPECT_TRUE(Segment::create(geometry.segment_bytes(), &segment).ok());
+    for (Rank rank{0}; rank.value < ranks; ++rank) {
+      if (way == Way::kInproc) all_.push_back(executor_of(std::make_unique<InprocEndpoint>(inproc, rank)));
+      if (way == Way::kTcp)
+        all_.push_back(executor_of(testing_traffic::open_tcp(*tcp_, {ranks, 1, Bytes{kLargestOverTcp}}, rank)));
+      if (way != Way::kShm) continue;
+      std::unique_ptr<ShmEndpoint> endpoint;
+      EXPECT_TRUE(ShmEndpoint::open(geometry, rank, segments, &endpoint).ok());
+      all_.push_back(executor_of(std::move(endpoint)));
+    }
+  }
+  Executor& operator[](int rank) const { return *all_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  using TcpFabric = testing_traffic::TcpFabric;
+  /// A connection that does not take the largest messages as a whole, so that a call has to wait until the rest is
+  /// written.
+  static void short_tcp_pair(Descriptor* first, Descriptor* second) {
+    testing_traffic::tcp_pair(first, second);
+    const int bytes = 64 * 1024;
+    for (const Descriptor* end : {first, second}) {
+      ::setsockopt(end->get(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+      ::setsockopt(end->get(), SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+    }
+  }
+
+  std::unique_ptr<TcpFabric> tcp_;
+  std::vector<std::unique_ptr<Executor>> all_;
+};
 
 constexpr int kRounds = 60;
 constexpr std::size_t kMost = kLargest / sizeof(std::uint16_t);
@@ -142,17 +178,15 @@ class RoundingRank {
   std::vector<std::uint16_t> results_;
 };
 
-class OnePass : public ::testing::TestWithParam<std::tuple<bool, int>> {};
+class OnePass : public ::testing::TestWithParam<std::tuple<Way, int>> {};
 
 TEST_P(OnePass, RoundsAsTheInterpreterDoes) {
-  const bool shm = std::get<0>(GetParam());
-  const int ranks = std::get<1>(GetParam());
-  const auto executors = make_executors(shm, ranks);
+  const auto [way, ranks] = GetParam();
+  const Executors executors(way, ranks);
   std::vector<std::unique_ptr<RoundingRank>> all;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
-    Executor& executor = *executors[static_cast<std::size_t>(rank)];
-    RoundingRank& one = *all.emplace_back(std::make_unique<RoundingRank>(executor, ranks, rank));
+    RoundingRank& one = *all.emplace_back(std::make_unique<RoundingRank>(executors[rank], ranks, rank));
     threads.emplace_back([&one] { one.run(); });
   }
   for (std::thread& thread : threads) thread.join();
@@ -198,11 +232,11 @@ std::size_t blocks_of(BlockCount count, int ranks) {
 /// A rank's calls of one algorithm, some of them late, some by the interpreter, some in place.
 class WholeBlockRank {
  public:
-  WholeBlockRank(Executor& executor, const Algorithm& algorithm, int ranks, int rank)
-      : executor_(executor), collective_(algorithm.collective), ranks_(ranks), rank_(rank) {
+  WholeBlockRank(Executor& executor, const Algorithm& algorithm, Way way, int ranks, int rank)
+      : executor_(executor), collective_(algorithm.collective), way_(way), ranks_(ranks), rank_(rank) {
     Machine machine;
     machine.ranks = ranks;
-    machine.max_message = Bytes{kLargest};
+    machine.max_message = Bytes{way == Way::kTcp ? kLargestOverTcp : kLargest};
     plans_ = std::make_unique<PlanCache>(std::make_shared<const AutomaticChoice>(machine), Rank{rank}, algorithm.name,
                                          Bytes{0}, LogSource{});
   }
@@ -212,13 +246,14 @@ class WholeBlockRank {
   }
 
   void run() {
-    constexpr std::size_t kCounts[] = {1, 17, 0, 600, 12, 2048};
+    const std::size_t largest = (way_ == Way::kTcp ? kLargestOverTcp : kLargest) / sizeof(std::int32_t);
+    const std::size_t counts[] = {1, 17, 0, 600, 12, largest};
     constexpr int kCalls = 36;
     for (int call = 0; call < kCalls; ++call) {
       const int root = call < kCalls / 2 ? 0 : call % ranks_;  // one root runs ahead of the others
       // The others lose patience, or credits, and the interpreter takes over.
       if (call % 5 == 1 && call % ranks_ == rank_) std::this_thread::sleep_for(std::chrono::microseconds{300});
-      ASSERT_NO_FATAL_FAILURE(run(call, kCounts[call % 6], root));
+      ASSERT_NO_FATAL_FAILURE(run(call, counts[call % 6], root));
     }
   }
 
@@ -237,15 +272,23 @@ class WholeBlockRank {
     const std::size_t outputs = has_output ? blocks_of(traits.output, ranks_) : 0;
     std::vector<std::int32_t> input(inputs * count), output(outputs * count + 1, kCanary);
     for (std::size_t k = 0; k < input.size(); ++k) input[k] = number_of(rank_, k / count, k % count);
-    const bool in_place = inputs == 1 && outputs == 1 && traits.input == traits.output && call % 2 == 0;
-    if (in_place) std::copy(input.begin(), input.end(), output.begin());
+    // In place an input of one block is the rank's block of the output, and an output of one block that of the input.
+    const bool in_place = inputs != 0 && outputs != 0 && call % 2 == 0;
+    const std::size_t own = inputs == outputs ? 0 : static_cast<std::size_t>(rank_) * count;
+    if (in_place && inputs <= outputs)
+      std::copy(input.begin(), input.end(), output.begin() + static_cast<std::ptrdiff_t>(own));
     if (collective_ != Collective::kBarrier) {
       launch.carry(DataType::kInt32);
       launch.count = Elems{count};
-      if (inputs != 0) launch.input = reinterpret_cast<const std::byte*>(in_place ? output.data() : input.data());
-      if (outputs != 0) launch.output = reinterpret_cast<std::byte*>(output.data());
+      const std::int32_t* const from =
+          in_place && inputs <= outputs ? output.data() + (inputs < outputs ? own : 0) : input.data();
+      std::int32_t* const to = in_place && inputs > outputs ? input.data() + own : output.data();
+      if (inputs != 0) launch.input = reinterpret_cast<const std::byte*>(from);
+      if (outputs != 0) launch.output = reinterpret_cast<std::byte*>(to);
     }
     ASSERT_TRUE(executor_.run(launch, patience_).ok());
+    if (in_place && inputs > outputs)
+      std::copy_n(input.begin() + static_cast<std::ptrdiff_t>(own), count, output.begin());
     for (std::size_t k = 0; k + 1 < output.size(); ++k)
       ASSERT_EQ(output[k], result_of(collective_, ranks_, rank_, root, k / count, k % count))
           << "call " << call << ", rank " << rank_ << ", element " << k;
@@ -255,6 +298,7 @@ class WholeBlockRank {
   static constexpr std::int32_t kCanary = -7;
   Executor& executor_;
   const Collective collective_;
+  const Way way_;
   const int ranks_;
   const int rank_;
   std::unique_ptr<PlanCache> plans_;
@@ -262,17 +306,15 @@ class WholeBlockRank {
 };
 
 TEST_P(OnePass, MovesWholeBlocksOfEveryAlgorithm) {
-  const bool shm = std::get<0>(GetParam());
-  const int ranks = std::get<1>(GetParam());
+  const auto [way, ranks] = GetParam();
   std::set<Collective> taken;
   for (const Algorithm& algorithm : catalogue()) {
     if (algorithm.hierarchical) continue;
     SCOPED_TRACE(std::string(name_of(algorithm.collective)) + " by " + algorithm.name);
-    const auto executors = make_executors(shm, ranks);
+    const Executors executors(way, ranks);
     std::vector<std::unique_ptr<WholeBlockRank>> all;
     for (int rank = 0; rank < ranks; ++rank)
-      all.push_back(
-          std::make_unique<WholeBlockRank>(*executors[static_cast<std::size_t>(rank)], algorithm, ranks, rank));
+      all.push_back(std::make_unique<WholeBlockRank>(executors[rank], algorithm, way, ranks, rank));
     if (!all[0]->plan(1, 0).one_pass) continue;
     taken.insert(algorithm.collective);
     std::vector<std::thread> threads;
@@ -290,7 +332,7 @@ class Judge final : public WaitMonitor {
 
 TEST(OnePassEnds, ByAMessageOfAnotherCallOrByItsMonitor) {
   for (const std::uint64_t other : {1u, 2u, 0u}) {
-    const auto executors = make_executors(true, 2);
+    const Executors executors(Way::kShm, 2);
     const Schedule sends = build_schedule(*find_algorithm(Collective::kBroadcast, "all_pairs"), Shape{2, 1, 1, 1});
     const Schedule receives = build_schedule(*find_algorithm(Collective::kBroadcast, "all_pairs"), Shape{2, 0, 1, 1});
     std::int32_t sent = 5, received = 3;
@@ -303,23 +345,57 @@ TEST(OnePassEnds, ByAMessageOfAnotherCallOrByItsMonitor) {
     launch.schedule = &sends;
     launch.fingerprint = mix64(other);
     Judge judge;
-    ASSERT_TRUE(other == 0 || executors[1]->run(launch, judge).ok());
+    ASSERT_TRUE(other == 0 || executors[1].run(launch, judge).ok());
     launch.schedule = &receives;
     launch.output = reinterpret_cast<std::byte*>(&received);
     launch.fingerprint = mix64(1);
-    const Status status = executors[0]->run(launch, judge);
+    const Status status = executors[0].run(launch, judge);
     EXPECT_EQ(status.ok(), other == 1);
     EXPECT_EQ(received, other == 1 ? 5 : 3);
-    EXPECT_EQ(executors[0]->mismatched(), other == 2 ? Rank{1} : kNoRank);
-    EXPECT_EQ(executors[0]->awaited(), other == 0 ? Rank{1} : kNoRank);
+    EXPECT_EQ(executors[0].mismatched(), other == 2 ? Rank{1} : kNoRank);
+    EXPECT_EQ(executors[0].awaited(), other == 0 ? Rank{1} : kNoRank);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, OnePass, ::testing::Combine(::testing::Bool(), ::testing::Values(1, 2, 3, 5, 7)),
-                         [](const auto& info) {
-                           return std::string(std::get<0>(info.param) ? "shm_" : "inproc_") +
-                                  std::to_string(std::get<1>(info.param));
-                         });
+/// A root that has no credit left goes on where it stood, and copies its own block once.
+TEST(OnePassWaits, ForCreditsInTheMiddleOfAScatter) {
+  constexpr int kCalls = 30;
+  const Executors executors(Way::kShm, 2);
+  const auto rank = [&](Rank self, const std::function<bool()>& may_begin) {
+    const Schedule schedule =
+        build_schedule(*find_algorithm(Collective::kScatter, "all_pairs"), Shape{2, self.value, 0, 1});
+    Patience patience;
+    executors[self.value].links().board().begin_point_to_point(1);  // whom it waits for is shown while it is at work
+    while (!may_begin()) std::this_thread::yield();
+    for (std::int32_t call = 0; call < kCalls; ++call) {
+      std::int32_t blocks[] = {call, call + 100}, mine = -1;
+      Launch launch;
+      launch.schedule = &schedule;
+      launch.carry(DataType::kInt32);
+      launch.count = launch.tile = Elems{1};
+      launch.one_pass = true;
+      launch.fingerprint = mix64(static_cast<std::uint64_t>(call) + 1);
+      launch.input = reinterpret_cast<const std::byte*>(blocks);
+      launch.output = reinterpret_cast<std::byte*>(&mine);
+      ASSERT_TRUE(executors[self.value].run(launch, patience).ok());
+      ASSERT_EQ(mine, blocks[self.value]);
+    }
+  };
+  std::thread root([&] { rank(Rank{0}, [] { return true; }); });
+  const CallBoard& board = *executors[1].links().board(Rank{0});
+  rank(Rank{1}, [&] { return board.state().waiting_for == Rank{1}; });
+  root.join();
+}
+
+std::string name_of_world(const ::testing::TestParamInfo<std::tuple<Way, int>>& info) {
+  return std::string(name_of(std::get<0>(info.param))) + "_" + std::to_string(std::get<1>(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(InMemory, OnePass,
+                         ::testing::Combine(::testing::Values(Way::kInproc, Way::kShm),
+                                            ::testing::Values(1, 2, 3, 4, 7)),
+                         name_of_world);
+INSTANTIATE_TEST_SUITE_P(Connected, OnePass, ::testing::Combine(::testing::Values(Way::kTcp), ::testing::Values(2, 3)),
+                         name_of_world);
 
 }  // namespace
 }  // namespace tutti::test

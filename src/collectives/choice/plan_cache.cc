@@ -7,6 +7,17 @@
 #include "core/log.h"
 
 namespace tutti {
+namespace {
+
+bool moves_whole_blocks(const Schedule& schedule) {
+  if (schedule.shape.lanes != 1 || schedule.extent.parts != 1) return false;
+  return std::all_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
+    const bool in_buffers = step.src_buffer != BufferId::kScratch && step.dst_buffer != BufferId::kScratch;
+    return in_buffers && step.span.count == 1 && step.recv_from <= PeerSet::kAll;
+  });
+}
+
+}  // namespace
 
 Plan PlanCache::find_slowly(Collective collective, Bytes bytes, int root) {
   const Choice choice = this->choice(collective, bytes);
@@ -41,8 +52,8 @@ Plan PlanCache::find_in_rank_order(Collective collective, Bytes bytes, int root)
 }
 
 Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
-  std::unique_ptr<const Schedule>& schedule = schedules_[Key{choice.algorithm, root, choice.lanes}];
-  if (schedule == nullptr) {
+  std::unique_ptr<const PlannedSchedule>& planned = schedules_[Key{choice.algorithm, root, choice.lanes}];
+  if (planned == nullptr) {
     Shape shape;
     shape.ranks = machine().ranks;
     shape.rank = rank_.value;
@@ -51,22 +62,15 @@ Plan PlanCache::plan_of(const Choice& choice, Bytes bytes, int root) {
     shape.hosts = hosts();
     Schedule built = build_schedule(*choice.algorithm, shape);
     mark_what_runs_together(&built);
-    schedule = std::make_unique<const Schedule>(std::move(built));
+    const bool whole = moves_whole_blocks(built);
+    planned = std::make_unique<const PlannedSchedule>(PlannedSchedule{std::move(built), whole});
   }
-  return Plan{schedule.get(), choice.tile_bytes, moves_whole_blocks(*schedule) && bytes <= choice.tile_bytes};
-}
-
-bool PlanCache::moves_whole_blocks(const Schedule& schedule) {
-  if (schedule.shape.lanes != 1 || schedule.extent.parts != 1) return false;
-  return std::all_of(schedule.steps.begin(), schedule.steps.end(), [](const Step& step) {
-    const bool in_buffers = step.src_buffer != BufferId::kScratch && step.dst_buffer != BufferId::kScratch;
-    return in_buffers && step.span.count == 1 && step.recv_from <= PeerSet::kAll;
-  });
+  return Plan{&planned->schedule, choice.tile_bytes, planned->moves_whole_blocks && bytes <= choice.tile_bytes};
 }
 
 std::uint64_t PlanCache::bytes() const {
   std::uint64_t total = 0;
-  for (const auto& [key, schedule] : schedules_) total += schedule->steps.capacity() * sizeof(Step);
+  for (const auto& [key, planned] : schedules_) total += planned->schedule.steps.capacity() * sizeof(Step);
   return total;
 }
 

@@ -19,14 +19,18 @@
 
 namespace tutti {
 
+/// A rank's schedule and what the fast path has to know of it.
+struct PlannedSchedule {
+  Schedule schedule;
+  /// One lane, one part a block, and no step has several chunks, scratch, or a set of ranks other than all.
+  bool moves_whole_blocks = false;
+};
+
 /// What one call runs.
 struct Plan {
   const Schedule* schedule = nullptr;
-  Bytes tile;  ///< bytes of each block worked on in one pass
-  /// One pass over the program is the whole call, and moves nothing but whole blocks, in order: the schedule has one
-  /// lane, its blocks have one part, no step has several chunks, scratch, or a set of ranks other than all, and one
-  /// tile holds each block.
-  bool one_pass = false;
+  Bytes tile;             ///< bytes of each block worked on in one pass
+  bool one_pass = false;  ///< one pass over the program is the whole call, and moves nothing but whole blocks
 };
 
 /// One per communicator; used by the thread that runs the communicator's operation.
@@ -84,7 +88,6 @@ class PlanCache {
   }
   using Key = std::tuple<const Algorithm*, int, int>;  // algorithm, root, lanes
 
-  static bool moves_whole_blocks(const Schedule& schedule);
   Plan find_slowly(Collective collective, Bytes bytes, int root);
   Plan plan_of(const Choice& choice, Bytes bytes, int root);
 
@@ -96,7 +99,7 @@ class PlanCache {
   Bytes tile_;
   LogSource source_;
   std::array<Recent, kCollectives * kRoots> recent_{};
-  std::map<Key, std::unique_ptr<const Schedule>> schedules_;
+  std::map<Key, std::unique_ptr<const PlannedSchedule>> schedules_;
   std::array<bool, kCollectives> warned_{};
 };
 

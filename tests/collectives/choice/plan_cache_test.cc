@@ -30,6 +30,7 @@ TEST(PlanCache, KeepsPlainAndVFormsApart) {
     const Plan ragged = cache.find(Collective::kAllGatherV, Bytes{kLarge}, -1);
     EXPECT_EQ(plain.schedule->shape.lanes, 2);
     EXPECT_EQ(plain.schedule->extent.parts, 2u);
+    EXPECT_FALSE(plain.one_pass);
     EXPECT_EQ(ragged.schedule->shape.lanes, 1);
     EXPECT_EQ(ragged.schedule->extent.parts, 1u);
     EXPECT_EQ(ragged.schedule->shape.rank, 1);
@@ -47,6 +48,20 @@ TEST(PlanCache, AllToAllVDoesNotDependOnSizes) {
   EXPECT_EQ(small.tile, large.tile);
   EXPECT_EQ(small.tile, cached_machine_of(4).max_message);
   EXPECT_TRUE(small.one_pass) << "the binder leaves v-forms to the interpreter";
+}
+
+TEST(PlanCache, OnePassIsForWholeBlocksInOneTile) {
+  const auto one_pass = [](const char* algorithm, Collective collective, std::size_t bytes) {
+    PlanCache cache(std::make_shared<const AutomaticChoice>(cached_machine_of(8)), Rank{4}, algorithm, Bytes{0},
+                    LogSource{});
+    return cache.find(collective, Bytes{bytes}, is_rooted(collective) ? 0 : -1).one_pass;
+  };
+  EXPECT_TRUE(one_pass("all_pairs", Collective::kAllReduce, 64));
+  EXPECT_TRUE(one_pass("ring", Collective::kAllGather, 64));
+  EXPECT_FALSE(one_pass("all_pairs", Collective::kAllReduce, kLarge)) << "many tiles";
+  EXPECT_FALSE(one_pass("all_pairs_two_shot", Collective::kAllReduce, 64)) << "parts";
+  EXPECT_FALSE(one_pass("bruck", Collective::kAllGather, 64)) << "messages of several chunks";
+  EXPECT_FALSE(one_pass("tree", Collective::kReduce, 64)) << "rank 4 adds, in scratch, what two others have";
 }
 
 TEST(PlanCache, SchedulesThatAreAlikeAreBuiltOnce) {
