@@ -15,6 +15,7 @@ from plot import RACERS, draw_race, plt, save, size_text
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "docs/measured"
 NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "ucc": "UCC", "gloo": "Gloo", "gloo_batch": "Gloo, threads of class BATCH",
          FLOOR: "the memory alone"}
+LIBRARIES = NAMES.keys() - {FLOOR}  # others, as the hand-over of cores, are yardsticks
 # (title, file, what a cell must be), a panel each.
 PANELS = [(f"all_reduce, {ranks} ranks, shared memory", ("peers", "race"), lambda cell, ranks=ranks: cell.ranks == ranks)
           for ranks in (2, 4, 8)]
@@ -37,7 +38,7 @@ def label_sizes(axes, sizes):
 def ratios():
     figure, grid = plt.subplots(2, 3, figsize=(13, 7.4), squeeze=False, sharey="row")
     for axes, (title, questions, wanted) in zip(grid.flat, PANELS):
-        found = {cell: samples for cell, samples in cells(*questions).items() if cell.against != FLOOR and wanted(cell)}
+        found = {cell: samples for cell, samples in cells(*questions).items() if cell.against in LIBRARIES and wanted(cell)}
         for against, is_far in sorted({(cell.against, cell.state == "far") for cell in found}):
             dots = [(cell.size, middle(samples)) for cell, samples in found.items()
                     if (cell.against, cell.state == "far") == (against, is_far)]
@@ -52,7 +53,7 @@ def ratios():
     for axes, least in zip(grid[:, 0], (0.0005, 0.1)):
         axes.set_ylim(least, 4)
     handles = [plt.Line2D([], [], color=RACERS[name][0], marker=RACERS[name][1], linestyle="", label=text)
-               for name, text in NAMES.items() if name != FLOOR]
+               for name, text in NAMES.items() if name in LIBRARIES]
     figure.legend(handles=handles, loc="lower center", ncol=5, frameon=False, title="filled: cores near or not told; open: far")
     figure.supylabel("Tutti's time over the other's: above the line Tutti is behind", fontsize=9)
     figure.tight_layout(rect=(0, 0.08, 1, 1))
