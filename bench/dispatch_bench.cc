@@ -71,7 +71,7 @@ void interpreted_step(benchmark::State& state) {
 }
 BENCHMARK(interpreted_step);
 
-/// One-shot all-reduce of `range(0)` bytes by two threads; range(1): by the fast path.
+/// All-reduce of `range(0)` bytes by two threads; `range(1)` says whether by the fast path.
 void one_pass(benchmark::State& state) {
   static std::vector<std::unique_ptr<Executor>> executors;
   static std::array<std::uint64_t, 2> sequences;
@@ -97,7 +97,11 @@ void one_pass(benchmark::State& state) {
     require(executors[static_cast<std::size_t>(rank)]->run(launch, patience));
   }
 }
-BENCHMARK(one_pass)->ArgNames({"bytes", "direct"})->ArgsProduct({{8, 1024, 16384}, {0, 1}})->Threads(2)->UseRealTime();
+BENCHMARK(one_pass)
+    ->ArgNames({"bytes", "fast_path"})
+    ->ArgsProduct({{8, 1024, 16384}, {0, 1}})
+    ->Threads(2)
+    ->UseRealTime();
 
 /// From tuttiAllReduce to its return with one rank: arguments, order, plan, board, executor, kernel.
 void c_function(benchmark::State& state) {

@@ -89,8 +89,8 @@ class CoreContention {
 /// line from it just before it writes there, and costs both a crossing of the line more; and it makes this rank late
 /// for the next call, where the other one then looks too early. One pause is right where the cores share a cache, four
 /// where they do not; what is right shows in how often one has to look (docs/design/waiting.md). A call that begins
-/// with a look has a delay of its own, since nobody may be late there: the root of a broadcast may run ahead. Not
-/// thread-safe.
+/// with a look has a delay of its own, which may be none: the message may be there already, because the root of a
+/// broadcast runs ahead. Not thread-safe.
 class PollDelay {
  public:
   static constexpr std::uint32_t kFewest = 1;  ///< pauses after one's own message

@@ -158,7 +158,7 @@ auto CpuExecutor<E>::run_step(LaneState& lane, const Step& step, Elems count) ->
     const std::byte* const stored = binding().destination(step, lane.tile);
     static_cast<void>(endpoint_->send_reference(to, stored, bytes, lane.fingerprint));  // cannot fail: it has a credit
   }
-  if (step.has(kRecv)) release(step, bytes);
+  if (step.has(kRecv)) release(launch(), step, bytes);
   return Outcome::kDone;
 }
 
@@ -238,10 +238,10 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
 }
 
 template <Endpoint E>
-void CpuExecutor<E>::release(const Step& step, Bytes bytes) {
+void CpuExecutor<E>::release(const Launch& launch, const Step& step, Bytes bytes) {
   if (step.recv_from == PeerSet::kOne)
     return endpoint_->recv_release(Route{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane}, bytes);
-  const PeerList peers = senders_of(launch().schedule->shape, step);
+  const PeerList peers = senders_of(launch.schedule->shape, step);
   for (int i = 0; i < peers.count; ++i)
     if (peers[i] != rank_) endpoint_->recv_release(Route{Rank{peers[i]}, step.is(kMulticastRecv), step.lane}, bytes);
 }

@@ -72,7 +72,7 @@ class CpuExecutor final : public Executor {
   }
   bool settled();
   Outcome receive_all(LaneState& lane, const Step& step, Bytes bytes);
-  void release(const Step& step, Bytes bytes);
+  void release(const Launch& launch, const Step& step, Bytes bytes);
   Outcome advance_lane(LaneState& lane, std::uint32_t index);
   Outcome blocked_on(int peer);
   Outcome blocked_on_readers(Route to);

@@ -41,7 +41,7 @@ Status CpuExecutor<E>::run_one_pass(const Launch& launch, WaitMonitor& monitor) 
 }
 
 /// Returns false, and does nothing, if the step's messages do not come soon, or there is no room for the one it sends.
-/// `delay`: of the first look, nullptr for none.
+/// `delay` is that of the first look, or nullptr.
 template <Endpoint E>
 bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, PollDelay* delay) {
   const Bytes bytes{launch.count.value * launch.element.value};
@@ -61,13 +61,7 @@ bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, Poll
   }
   if (bytes.value != 0) work_.run_range(launch, lanes_[0], step, range, work_.stores(step));
   if (step.has(kSend)) endpoint_->send_commit(to, bytes, launch.fingerprint);
-  const bool multicast = step.is(kMulticastRecv);
-  if (step.recv_from == PeerSet::kAll) {
-    for (Rank peer{0}; peer.value < ranks_; ++peer.value)
-      if (peer.value != rank_) endpoint_->recv_release(Route{peer, multicast, 0}, bytes);
-  } else if (step.has(kRecv)) {
-    endpoint_->recv_release(Route{Rank{step.recv_peer}, multicast, 0}, bytes);
-  }
+  if (step.has(kRecv)) release(launch, step, bytes);
   return true;
 }
 

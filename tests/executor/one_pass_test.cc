@@ -104,7 +104,7 @@ std::uint16_t input_of(int rank, int round, std::size_t i) {
   return static_cast<std::uint16_t>(0x3f80 + (i * 7 + static_cast<std::size_t>(rank * 13 + round)) % 97);
 }
 
-/// What every rank gets in all rounds, one after the other.
+/// Returns the results of all rounds, one round after the other. They are the same on every rank.
 std::vector<std::uint16_t> expected_results(int ranks) {
   std::vector<std::uint16_t> all;
   std::vector<oracle::Bits> values(static_cast<std::size_t>(ranks));
@@ -193,7 +193,7 @@ TEST_P(OnePass, RoundsAsTheInterpreterDoes) {
   const std::vector<std::uint16_t> expected = expected_results(ranks);
   for (const auto& one : all) EXPECT_TRUE(one->results() == expected) << "other bits";
 }
-/// What rank `rank` has for the ranks, block by block.
+/// Returns element i of the block that rank `rank` has for rank `block`.
 std::int32_t number_of(int rank, std::size_t block, std::size_t i) {
   return rank * 10'000 + static_cast<std::int32_t>(block * 1'000 + i % 997);
 }
