@@ -265,7 +265,7 @@ TEST_P(DeathInJoin, IsNamedByAll) {
   const ScopedSetting quiet("TUTTI_LOG", "error");
   DeviceLayout layout{3, 1, 1};
   layout.before = [](int process) {
-    if (process == 1) stand_in().before_next(GetParam(), [] { ::kill(::getpid(), SIGKILL); });
+    if (process == 1) stand_in().before_each(GetParam(), [] { ::kill(::getpid(), SIGKILL); });
   };
   DeviceProcesses processes(layout, [](tuttiComm_t comm, int, Shared&) { EXPECT_EQ(comm, nullptr); });
   EXPECT_EQ(processes.wait(1), SIGKILL);
@@ -283,7 +283,9 @@ TEST(TimedDeviceProcessJoin, AStoppedProcessIsNamedAtTheDeadline) {
   DeviceLayout layout{3, 1, 1};
   layout.join_timeout = 5;
   layout.before = [](int process) {
-    if (process == 2) stand_in().before_next("allocate", [] { ::kill(::getpid(), SIGSTOP); });
+    static std::once_flag is_stopped;
+    if (process == 2)
+      stand_in().before_each("allocate", [] { std::call_once(is_stopped, ::kill, ::getpid(), SIGSTOP); });
   };
   // A signal may take a while to stop a process: it then misses less of the join, but never its failure.
   DeviceProcesses processes(layout, [](tuttiComm_t comm, int rank, Shared& shared) {

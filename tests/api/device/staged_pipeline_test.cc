@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <functional>
 #include <map>
 #include <string>
 #include <thread>
@@ -21,14 +20,6 @@
 
 namespace tutti::test {
 namespace {
-
-/// Is told of each copy that a thread of the process begins, before it is begun.
-void before_each_copy(const std::function<void()>& action) {
-  stand_in().before_next("copy", [action] {
-    before_each_copy(action);
-    action();
-  });
-}
 
 class StagedPipeline : public StagedStreams {
  protected:
@@ -50,7 +41,7 @@ TEST_F(StagedPipeline, TheFirstPieceArrivesBeforeTheLastIsCopied) {
   static thread_local bool is_sender = false;
   std::atomic<int> sent{0}, received{0};
   std::atomic<bool> has_arrived{false};
-  before_each_copy([&] {
+  stand_in().before_each("copy", [&] {
     if (!is_sender) {
       ++received;
     } else if (++sent == 3) {
@@ -197,7 +188,7 @@ TEST_P(AloneStagedPipelineFailures, AreHeardOfByAllAndTheStreamsGoOn) {
     CallerStream stream(rank);
     std::atomic<bool> behind{false};
     if (rank == 0)
-      before_each_copy([&, function, failing] {
+      stand_in().before_each("copy", [&, function, failing] {
         if (++copies == failing) stand_in().fail_next(function, "an unspecified launch failure");
       });
     const tuttiResult_t result = pass_octets(data, rank, comm, stream.get());
@@ -230,7 +221,7 @@ TEST_P(StagedTransferDeath, InMidMessageIsNamedAndTheStreamGoesOn) {
     EXPECT_EQ(pass_octets(data, rank, comm), tuttiSuccess) << tuttiGetLastError(comm);
     std::atomic<int> copies{0};
     if (rank == victim)
-      before_each_copy([&copies] {
+      stand_in().before_each("copy", [&copies] {
         if (++copies == 4) ::kill(::getpid(), SIGKILL);
       });
     CallerStream stream(0);

@@ -68,7 +68,7 @@ TEST_P(TwoLevelDeathInJoin, IsNamedByAll) {
   DeviceLayout layout = hosts(4);
   layout.before = [](int process) {
     name_host(process, 2);
-    if (process == 1) stand_in().before_next(GetParam(), [] { ::kill(::getpid(), SIGKILL); });
+    if (process == 1) stand_in().before_each(GetParam(), [] { ::kill(::getpid(), SIGKILL); });
   };
   DeviceProcesses processes(layout, [](tuttiComm_t comm, int, Shared&) { EXPECT_EQ(comm, nullptr); });
   EXPECT_EQ(processes.wait(1), SIGKILL);

@@ -18,7 +18,7 @@ void StandInDriver::forget_failures() {
   actions_.clear();
 }
 
-void StandInDriver::before_next(const std::string& function, std::function<void()> action) {
+void StandInDriver::before_each(const std::string& function, std::function<void()> action) {
   const std::lock_guard lock(mutex_);
   actions_[function] = std::move(action);
 }
@@ -27,7 +27,7 @@ Status StandInDriver::failure(const std::string& function) {
   std::function<void()> action;
   {
     const std::lock_guard lock(mutex_);
-    std::swap(action, actions_[function]);
+    if (const auto found = actions_.find(function); found != actions_.end()) action = found->second;
   }
   if (action) action();
   const std::lock_guard lock(mutex_);

@@ -67,8 +67,8 @@ class StandInDriver final : public DeviceDriver {
   void damage_results(bool damage) { damage_results_ = damage; }
   /// The next call of that name fails with such a text.
   void fail_next(const std::string& function, const std::string& text);
-  /// In the next call of that name this is done first.
-  void before_next(const std::string& function, std::function<void()> action);
+  /// In each call of that name, of any thread, this is done first.
+  void before_each(const std::string& function, std::function<void()> action);
   /// What was to fail and was not called.
   void forget_failures();
   /// Device 0 is the host's GPU number `gpu`, and so on; other processes know them by these numbers. From now on memory
