@@ -1,5 +1,7 @@
 #include "comm/algorithm_cache.h"
 
+#include <algorithm>
+
 #include "comm/membership/hub.h"
 
 namespace tutti {
@@ -13,11 +15,12 @@ Status AlgorithmCache::choice_for(const Machine& machine, std::shared_ptr<const 
 
 std::shared_ptr<const AutomaticChoice> AlgorithmCache::find(const Machine& machine) {
   const MutexLock lock(mutex_);
-  if (choices_.size() >= kKept && !choices_.contains(machine))
-    std::erase_if(choices_, [](const auto& item) { return item.second.use_count() == 1; });
-  std::shared_ptr<const AutomaticChoice>& choice = choices_[machine];
-  if (!choice) choice = std::make_shared<const AutomaticChoice>(machine);
-  return choice;
+  const auto known = std::find_if(choices_.begin(), choices_.end(),
+                                  [&machine](const auto& choice) { return choice->machine() == machine; });
+  if (known != choices_.end()) return *known;
+  if (choices_.size() >= kKept) std::erase_if(choices_, [](const auto& choice) { return choice.use_count() == 1; });
+  choices_.push_back(std::make_shared<const AutomaticChoice>(machine));
+  return choices_.back();
 }
 
 }  // namespace tutti

@@ -1,8 +1,8 @@
 // The choices of algorithms that this process has made, so that communicators on equal machines predict no time twice.
 #pragma once
 
-#include <map>
 #include <memory>
+#include <vector>
 
 #include "collectives/choice/automatic_choice.h"
 #include "core/machine.h"
@@ -19,10 +19,10 @@ class AlgorithmCache {
 
  private:
   static constexpr std::size_t kKept = 32;
-  std::shared_ptr<const AutomaticChoice> find(const Machine& machine);
+  std::shared_ptr<const AutomaticChoice> find(const Machine& machine) TUTTI_EXCLUDES(mutex_);
 
   Mutex mutex_;
-  std::map<Machine, std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const AutomaticChoice>> choices_ TUTTI_GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti

@@ -21,7 +21,7 @@ CallDriver::CallDriver(const Settings& settings, std::shared_ptr<const Automatic
       host_(host),
       board_(host.links().board()),
       timeout_seconds_(settings.timeout_seconds),
-      binder_(settings, std::move(choice), rank_, peers.ranks(), static_cast<int>(peers.far().size()), source) {
+      binder_(settings, std::move(choice), rank_, peers.ranks(), peers.far_count(), source) {
   running_.executor = &host_;
 }
 

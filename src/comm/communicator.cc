@@ -17,13 +17,15 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
                            Oversubscription oversubscription)
     : settings_(settings),
       name_(std::move(name)),
-      joined_(std::move(joined)),
+      membership_(std::move(joined.membership)),
+      segment_(joined.segments.of(membership_->rank())),
+      tcp_streams_(std::move(joined.tcp_streams)),
       oversubscription_(std::move(oversubscription)),
       executor_(std::move(executor)),
-      rank_(joined_.membership->rank()),
-      ranks_(joined_.membership->ranks()),
-      peers_(*joined_.membership, executor_->links(), oversubscription_.ranks_per_core()),
-      failures_(*joined_.membership, log_source(), {[this] { device_calls_.stop_kernels(); }, [this] { wake(); }}),
+      rank_(membership_->rank()),
+      ranks_(membership_->ranks()),
+      peers_(*membership_, executor_->links(), oversubscription_.ranks_per_core()),
+      failures_(*membership_, log_source(), {[this] { device_calls_.stop_kernels(); }, [this] { wake(); }}),
       call_check_(settings, rank_, ranks_),
       call_driver_(settings, std::move(choice), peers_, failures_, judge_, *executor_, log_source()),
       judge_(peers_, failures_, call_driver_.running(), executor_->links(), executor_->transfers(),
@@ -34,9 +36,9 @@ Communicator::Communicator(const Settings& settings, std::string name, JoinResul
 }
 
 void Communicator::start_listening() {
-  joined_.membership->set_listener([this] { on_membership_change(); });
+  membership_->set_listener([this] { on_membership_change(); });
   if (!machine().network) return;
-  joined_.membership->set_board(&executor_->links().board());
+  membership_->set_board(&executor_->links().board());
   start_link_service();
 }
 
@@ -44,7 +46,7 @@ void Communicator::start_link_service() {
   call_driver_.share_links();
   link_service_ =
       std::make_shared<LinkService>(membership().hub()->loop(), call_driver_, oversubscription_.ranks_per_core());
-  joined_.tcp_streams->set_listener([this] {
+  tcp_streams_->set_listener([this] {
     executor_->links().wake();
     link_service_->arrived();
   });
@@ -59,9 +61,9 @@ Communicator::~Communicator() {
   end_grow_ids(*this);
   device_calls_.stop_watch();
   stop_link_service();
-  joined_.tcp_streams->set_listener({});
-  joined_.membership->set_listener({});
-  joined_.membership->set_board(nullptr);
+  tcp_streams_->set_listener({});
+  membership_->set_listener({});
+  membership_->set_board(nullptr);
 }
 
 void Communicator::on_membership_change() {
@@ -91,7 +93,7 @@ Status Communicator::run(CallArguments* arguments) {
     if (!call_driver_.binder().has_same_buffers(*arguments)) TUTTI_TRY(call_check_.check(*arguments));
     // Among ranks that share memory a repeated call has no cancellation point, unless it waits for long.
     // WaitJudge::check() takes care of that.
-    const NoCancel no_cancel(!peers_.far().empty() || device_calls_.exist() || arguments->op >= kRedOps);
+    const NoCancel no_cancel(peers_.far_count() != 0 || device_calls_.exist() || arguments->op >= kRedOps);
     return call_driver_.run_again(*arguments);
   }
   const NoCancel no_cancel;
@@ -162,10 +164,6 @@ Status Communicator::async_error() {
     return Status(Code::kRemoteError, peers_.describe_end(peer));
   }
   return {};
-}
-
-const Segment* Communicator::segment() const {
-  return joined_.segments.empty() ? nullptr : joined_.segments[static_cast<std::size_t>(rank_.value)].get();
 }
 
 Settings Communicator::settings() const {

@@ -49,11 +49,13 @@ class Communicator final {
   Settings settings() const;
   LogSource log_source() const { return LogSource{rank_, name_}; }
   const Machine& machine() const { return call_driver_.binder().plans().machine(); }
-  Membership& membership() { return *joined_.membership; }
+  Membership& membership() { return *membership_; }
+  /// That share a core of this host, of this communicator or of others.
+  int ranks_per_core() const { return oversubscription_.ranks_per_core(); }
   /// What the other ranks do.
   const Peers& peers() const { return peers_; }
   /// This rank's memory that peers map; nullptr if there is none.
-  const Segment* segment() const;
+  const Segment* segment() const { return segment_.get(); }
 
   /// The way in which it fails for good. Any thread.
   FailureHandler& failures() { return failures_; }
@@ -116,8 +118,10 @@ class Communicator final {
 
   Settings settings_;
   std::string name_;
-  JoinResult joined_;
-  Oversubscription oversubscription_;  // kept for the communicators that this process makes later
+  std::unique_ptr<Membership> membership_;
+  std::shared_ptr<Segment> segment_;
+  std::unique_ptr<TcpStreamSource> tcp_streams_;  // uses the membership's hub
+  Oversubscription oversubscription_;             // kept for the communicators that this process makes later
   std::unique_ptr<Executor> executor_;
   Rank rank_;
   int ranks_;

@@ -12,7 +12,7 @@ namespace tutti {
 const char* transport_of(const Communicator& comm) {
   if (comm.settings().transport == TransportKind::kInproc) return "inproc";
   if (!comm.machine().network) return "shm";
-  return static_cast<int>(comm.peers().far().size()) == comm.ranks() - 1 ? "tcp" : "shm and tcp";
+  return comm.peers().far_count() == comm.ranks() - 1 ? "tcp" : "shm and tcp";
 }
 
 Status members_of(const Communicator& comm, std::string* text) {

@@ -24,10 +24,22 @@ constexpr Lane kPointToPointLane{kLanes};
 /// A tcp link holds so many messages of each kind. Half of them are sure to be free before the other half is consumed.
 constexpr std::uint32_t kTcpCredits = 8;
 
-/// A rank whose memory is not mapped here.
-int far_rank(const JoinResult& joined) {
-  const auto far = std::find(joined.segments.begin(), joined.segments.end(), nullptr);
-  return static_cast<int>(far - joined.segments.begin()) % static_cast<int>(joined.segments.size());
+/// A rank whose memory is not mapped here; 0 if there is none.
+Rank far_rank(const JoinResult& joined) {
+  for (Rank rank{0}; rank.value < joined.membership->ranks(); ++rank)
+    if (joined.segments.of(rank) == nullptr) return rank;
+  return Rank{0};
+}
+
+Status open_shm(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
+                std::unique_ptr<ShmEndpoint>* endpoint) {
+  ShmGeometry geometry = geometry_of(options);
+  geometry.ranks = static_cast<int>(near.size());
+  std::vector<std::shared_ptr<Segment>> segments;
+  segments.reserve(near.size());
+  for (const Rank rank : near) segments.push_back(joined.segments.of(rank));
+  const auto self = std::lower_bound(near.begin(), near.end(), Rank{options.rank});
+  return ShmEndpoint::open(geometry, Rank{static_cast<int>(self - near.begin())}, std::move(segments), endpoint);
 }
 
 PointToPointPolicy point_to_point_policy(const CreateOptions& options) {
@@ -48,6 +60,7 @@ Status make_inproc(const CreateOptions& options, const JoinResult& joined, const
 Status open_tcp(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
                 std::unique_ptr<TcpEndpoint>* endpoint) {
   TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, {}};
+  place.far.reserve(static_cast<std::size_t>(options.ranks) - near.size());
   for (Rank peer{0}; peer.value < options.ranks; ++peer)
     if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
   const std::uint64_t id = joined.membership->comm_id();
@@ -68,19 +81,12 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
     return {};
   }
   std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
-  std::vector<std::shared_ptr<Segment>> segments;
-  for (const Rank rank : near) {
-    places[static_cast<std::size_t>(rank.value)] = static_cast<int>(segments.size());
-    segments.push_back(joined.segments[static_cast<std::size_t>(rank.value)]);
-  }
-  ShmGeometry geometry = geometry_of(options);
-  geometry.ranks = static_cast<int>(near.size());
-  const Rank self{places[static_cast<std::size_t>(options.rank)]};
+  for (std::size_t i = 0; i < near.size(); ++i) places[static_cast<std::size_t>(near[i].value)] = static_cast<int>(i);
   std::unique_ptr<ShmEndpoint> endpoint;
-  TUTTI_TRY(ShmEndpoint::open(geometry, self, std::move(segments), &endpoint));
+  TUTTI_TRY(open_shm(options, joined, near, &endpoint));
   *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
-      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places)), ladder,
-      point_to_point_policy(options));
+      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places), ladder.ranks_per_core),
+      ladder, point_to_point_policy(options));
   return {};
 }
 
@@ -136,9 +142,9 @@ Status make_executor(const CreateOptions& options, const JoinResult& joined, int
   if (network) return make_mixed(options, joined, near, ladder, executor);
   if (!joined.all_mapped)
     return fail(Code::kInvalidUsage, "TUTTI_TRANSPORT={}, but rank {} ({}) is on another host", name_of(kind),
-                far_rank(joined), joined.membership->describe(Rank{far_rank(joined)}));
+                far_rank(joined).value, joined.membership->describe(far_rank(joined)));
   std::unique_ptr<ShmEndpoint> endpoint;
-  TUTTI_TRY(ShmEndpoint::open(geometry_of(options), Rank{options.rank}, joined.segments, &endpoint));
+  TUTTI_TRY(open_shm(options, joined, near, &endpoint));
   *executor = std::make_unique<CpuExecutor<ShmEndpoint>>(std::move(endpoint), ladder, point_to_point_policy(options));
   return {};
 }

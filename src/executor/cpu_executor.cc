@@ -28,12 +28,12 @@ void CpuExecutor<E>::start(const Launch& launch) {
   if (lanes_.size() < lanes) lanes_.resize(lanes);
   for (std::size_t l = 0; l < lanes; ++l) {
     LaneState& lane = lanes_[l];
+    lane.have_room(schedule.largest_set);
     lane.tile = 0;
     lane.step = 0;
     lane.asides = 0;
     lane.seen = 0;
     lane.fingerprint = launch.fingerprint;
-    if (lane.sources.empty()) lane.sources.resize(static_cast<std::size_t>(ranks_));
   }
   active_lanes_ = lanes;
   awaited_ = kNoRank;

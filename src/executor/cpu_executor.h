@@ -31,10 +31,7 @@ class CpuExecutor final : public Executor {
         first_poll_delay_(ladder.has_cores, 0),
         rank_(endpoint_->rank().value),
         ranks_(endpoint_->ranks()),
-        work_(ranks_),
-        lanes_(1) {
-    lanes_[0].sources.resize(static_cast<std::size_t>(ranks_));
-  }
+        lanes_(1) {}
 
   void start(const Launch& launch) override;
   Progress advance() override;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct LaneState {
   int place = 0;                     ///< this rank's place in that set
   int members = 0;                   ///< of that set, this rank included
   std::vector<const void*> sources;  ///< the sources of the set, in its order; this rank's is at its place
+
+  /// Makes room for the sources of a set of so many ranks, if there is less. Allocates only then.
+  void have_room(std::int32_t set) {
+    if (sources.size() < static_cast<std::size_t>(set)) [[unlikely]]
+      sources.resize(static_cast<std::size_t>(set));
+  }
 };
 
 /// The elements, at least one, that a step works on at once, and where they are.
@@ -36,8 +43,6 @@ struct StepRange {
 /// Does the work of steps, for one call after another. One thread.
 class StepWork {
  public:
-  /// `ranks`: of the communicator, which a schedule may be for some of only.
-  explicit StepWork(int ranks) : stores_(1 + static_cast<std::size_t>(ranks)) {}
   /// Prepares for a call. Allocates only if the schedule needs more scratch than any before.
   void bind(const Launch& launch);
   /// The launch that was bound last.
@@ -46,7 +51,7 @@ class StepWork {
   std::size_t scratch_bytes() const { return scratch_.capacity(); }
   /// How the slots of the link are filled that the step sends to.
   SlotStores& stores(const Step& step) {
-    return stores_[step.send_to == PeerSet::kOne ? 1 + static_cast<std::size_t>(step.send_peer) : 0];
+    return stores_[step.send_to == PeerSet::kOne ? 1 + static_cast<std::size_t>(step.send_peer) % kLinks : 0];
   }
 
   /// Does the work of a step on `count` elements, at least one. `arrived` is the message if the step receives from one
@@ -77,8 +82,11 @@ class StepWork {
   void reduce(const Launch& launch, LaneState& lane, const Step& step, const StepRange& range, SlotStores& stores);
 
   const Launch* launch_ = nullptr;
-  Binding binding_;                 // of *launch_
-  std::vector<SlotStores> stores_;  // of the link to all at once, then of those to each rank
+  Binding binding_;  // of *launch_
+  /// The first is of the link to all at once, the others are of those to single ranks. With more ranks some share one:
+  /// nothing but the speed of large slots depends on it, and it is found out again and again.
+  static constexpr std::size_t kLinks = 64;
+  std::array<SlotStores, 1 + kLinks> stores_;
   std::vector<std::byte> scratch_;  // chunks in the wire type
   ReduceKernel kernel_ = nullptr;   // for kernel_type_ and kernel_op_
   DataType kernel_type_ = DataType::kInt8;

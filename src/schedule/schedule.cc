@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "schedule/peer_list.h"
+
 namespace tutti {
 
 Schedule build_schedule(const Algorithm& algorithm, const Shape& shape) {
@@ -15,6 +17,7 @@ Schedule build_schedule(const Algorithm& algorithm, const Shape& shape) {
   for (std::uint32_t lane = 0; lane < lanes; ++lane) {
     for (std::uint32_t i = 0; i < schedule.steps_per_lane; ++i) {
       schedule.steps.push_back(algorithm.step(shape, lane, i));
+      schedule.largest_set = std::max(schedule.largest_set, senders_of(shape, schedule.steps.back()).count);
     }
   }
   const std::span<const Step> last = lanes == 0 ? std::span<const Step>{} : schedule.lane(lanes - 1);

@@ -15,6 +15,7 @@ struct Schedule {
   Extent extent;
   std::uint32_t steps_per_lane = 0;
   std::uint32_t asides_per_lane = 0;  ///< the last of them, which may run at any time: kAside
+  std::int32_t largest_set = 0;       ///< ranks that a step receives from together, this one included; 0 if none does
   std::vector<Step> steps;            ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
 
   std::span<const Step> lane(std::uint32_t l) const {

@@ -1,10 +1,14 @@
 // Groups, splits and several ranks in one thread.
-// Covers comm/queue/call_group.cc, comm/queue/packed_reduction.cc, comm/queue/queued_call.cc, comm/split.cc.
+// Covers comm/queue/call_group.cc, comm/queue/operation.cc, comm/queue/packed_reduction.cc, comm/queue/queued_call.cc,
+// comm/split.cc.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <tutti/tutti.h>
 
+#include <chrono>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/ranks.h"
@@ -225,6 +229,30 @@ TEST(Split, InAGroupForRanksOfOneThread) {
     EXPECT_EQ(tuttiCommDestroy(parts[rank]), tuttiSuccess);
   }
   for (const tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+}
+
+/// How often the calling thread has gone to sleep.
+long sleeps_of_this_thread() {
+  rusage used{};
+  ::getrusage(RUSAGE_THREAD, &used);
+  return used.ru_nvcsw;
+}
+
+// Who has one call in the group, or one that is left of it, sleeps until something comes for that one.
+TEST(Group, WhoWaitsForOneCallSleepsLikeACallAlone) {
+  run_threads(2, [](tuttiComm_t comm, int rank) {
+    int value = 1;
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    const long before = sleeps_of_this_thread();
+    ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiAllReduce(&value, &value, 1, tuttiInt32, tuttiSum, comm, nullptr), tuttiSuccess);
+    ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess) << tuttiGetLastError(nullptr);
+    EXPECT_EQ(value, 2);
+    if (rank == 0) {
+      EXPECT_LE(sleeps_of_this_thread() - before, 100);
+    }
+    EXPECT_EQ(tuttiCommDestroy(comm), tuttiSuccess);
+  });
 }
 
 }  // namespace

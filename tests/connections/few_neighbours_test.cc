@@ -28,11 +28,11 @@ TEST_P(Sparse, MemoryIsSharedWithinTheHost) {
     JoinResult joined;
     TUTTI_TRY(join_sparse(rank, page, &joined));
     const int hosts = GetParam().hosts;
-    joined.segments[static_cast<std::size_t>(rank)]->data()[7] = static_cast<std::byte>(rank + 1);
+    joined.segments.of(Rank{rank})->data()[7] = static_cast<std::byte>(rank + 1);
     page.mark(0);
     page.wait_for_mark(0, kRanks);
     for (int peer = 0; peer < kRanks; ++peer) {
-      const auto& segment = joined.segments[static_cast<std::size_t>(peer)];
+      const auto segment = joined.segments.of(Rank{peer});
       TUTTI_TRY(expect((segment != nullptr) == (peer % hosts == rank % hosts), "memory of the wrong ranks"));
       if (segment)
         TUTTI_TRY(expect(segment->data()[7] == static_cast<std::byte>(peer + 1), "the memory of somebody else"));
@@ -49,7 +49,7 @@ TEST_P(Sparse, RanksWithoutMemoryJoin) {
   run([](int rank, SharedPage& page) {
     JoinResult joined;
     TUTTI_TRY(join_sparse(rank, page, &joined, Bytes{0}));
-    TUTTI_TRY(expect(joined.segments[0] == nullptr, "memory that nobody asked for"));
+    TUTTI_TRY(expect(joined.segments.of(Rank{0}) == nullptr, "memory that nobody asked for"));
     page.mark(0);
     page.wait_for_mark(0, kRanks);
     joined.membership->say_goodbye(0);
@@ -211,7 +211,7 @@ TEST(SparseThreads, AHundredRanksOfOneProcessJoin) {
       JoinResult joined;
       const Status status = join(test::request_for(rank, 100, id), &joined);
       if (!status.ok()) return;
-      if (joined.single_process && joined.segments[99]) joined_ranks.fetch_add(1);
+      if (joined.single_process && joined.segments.of(Rank{99}) != nullptr) joined_ranks.fetch_add(1);
       joined.membership->say_goodbye(0);
     });
   for (std::thread& thread : threads) thread.join();

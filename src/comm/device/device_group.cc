@@ -56,7 +56,7 @@ Status DeviceGroup::check_memory(const JoinResult& joined) const {
       return fail(Code::kUnsupported, "rank {} ({}) and rank {} share no host memory", rank,
                   membership_.describe(Rank{rank}), members_[0]);
   const bool mapped = std::all_of(members_.begin(), members_.end(),
-                                  [&](int rank) { return joined.segments[static_cast<std::size_t>(rank)] != nullptr; });
+                                  [&](int rank) { return joined.segments.of(Rank{rank}) != nullptr; });
   return mapped ? Status{} : fail(Code::kUnsupported, "ranks of several processes share no host memory");
 }
 
@@ -65,7 +65,7 @@ std::shared_ptr<DeviceFabric> DeviceGroup::make_fabric(const JoinResult& joined,
   DeviceFabric::Segments own(members_.size()), others(members_.size());
   const auto self = static_cast<std::size_t>(index_.value);
   for (std::size_t i = 0; i < members_.size() && !peers.single_process(); ++i)
-    (peers.same_process(i, self) ? own : others)[i] = joined.segments[static_cast<std::size_t>(members_[i])];
+    (peers.same_process(i, self) ? own : others)[i] = joined.segments.of(Rank{members_[i]});
   return std::make_shared<DeviceFabric>(*device_driver(), std::move(budget), std::move(own), std::move(others));
 }
 

@@ -26,17 +26,22 @@ class Peers {
         links_(links),
         rank_(membership.rank()),
         ranks_(membership.ranks()),
-        ranks_per_core_(ranks_per_core) {
-    for (Rank peer{0}; peer.value < ranks_; ++peer)
-      if (is_far(peer)) far_.push_back(peer);
-  }
+        ranks_per_core_(ranks_per_core),
+        far_count_(static_cast<int>(far().size())) {}
 
   Rank rank() const { return rank_; }
   int ranks() const { return ranks_; }
   Membership& membership() const { return membership_; }
   /// A far rank's memory is not mapped here. What is known of it came in messages.
   bool is_far(Rank peer) const { return links_.board(peer) == nullptr; }
-  const std::vector<Rank>& far() const { return far_; }
+  int far_count() const { return far_count_; }
+  /// Looks at all ranks: for those who have waited for long.
+  std::vector<Rank> far() const {
+    std::vector<Rank> found;
+    for (Rank peer{0}; peer.value < ranks_; ++peer)
+      if (is_far(peer)) found.push_back(peer);
+    return found;
+  }
   Liveness liveness(Rank peer) const { return membership_.liveness(peer); }
   std::string describe(Rank peer) const { return membership_.describe(peer); }
   std::string describe_end(Rank peer) const { return membership_.describe_end(peer); }
@@ -72,9 +77,9 @@ class Peers {
     const Clock::duration pause = std::max<Clock::duration>(std::chrono::milliseconds(250), question_pause());
     const Clock::duration now = Clock::now().time_since_epoch();
     Clock::rep last = asked_at_.load(std::memory_order_relaxed);
-    if (far_.empty() || now - Clock::duration(last) < pause) return;
+    if (far_count_ == 0 || now - Clock::duration(last) < pause) return;
     if (asked_at_.compare_exchange_strong(last, now.count(), std::memory_order_relaxed))
-      membership_.ask_boards(far_, 0);
+      membership_.ask_boards(far(), 0);
   }
   /// Asks those of these ranks that are far for their boards. Does not block; answers change what boards() reads.
   void ask_boards(const std::vector<int>& ranks) const {
@@ -90,7 +95,7 @@ class Peers {
   const Rank rank_;
   const int ranks_;
   const int ranks_per_core_;
-  std::vector<Rank> far_;
+  const int far_count_;
   mutable std::atomic<Clock::rep> asked_at_{0};  // relaxed: it stands alone
 };
 

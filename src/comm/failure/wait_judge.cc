@@ -20,7 +20,7 @@ constexpr std::chrono::milliseconds kFarPause{1000};
 /// this process is connected to, and comes later, by as many times as there are more ranks. When the wait is as long as
 /// kSearchTime, or longer where many ranks share a core, it goes to a few, and connections are made for it. Shortly
 /// before a verdict it goes to both.
-constexpr std::size_t kAllAsked = 32;
+constexpr int kAllAsked = 32;
 constexpr std::chrono::seconds kSearchTime{2};
 /// These few are so many ranks in turn, and so many at each end of the chain of waiters.
 constexpr int kAskedInTurn = 8;
@@ -57,12 +57,11 @@ void WaitJudge::ask_peers(Rank awaited) {
   const Clock::duration waited = now - waiting_since_;
   const Clock::duration last = asked_at_ - waiting_since_;
   const bool verdict_near = last_questions_due(waited) > 0;
-  const std::size_t far = peers_.far().size();
+  const int far = peers_.far_count();
   const bool many = far > kAllAsked;
   const Clock::duration search_time = std::max<Clock::duration>(kSearchTime, peers_.search_pause());
   const bool searches = many && (verdict_near || waited >= search_time);
-  const Clock::duration later =
-      std::min<Clock::duration>(kFarTimeout * std::max<std::size_t>(far / kAllAsked, 1), kFarPause);
+  const Clock::duration later = std::min<Clock::duration>(kFarTimeout * std::max(far / kAllAsked, 1), kFarPause);
   const Clock::duration first = std::max<Clock::duration>(verdict_near ? kFarTimeout : later,
                                                           searches ? peers_.search_pause() : peers_.question_pause());
   const Clock::duration pause =
@@ -360,7 +359,7 @@ Status WaitJudge::look_at_clock(Rank awaited, std::uint64_t progress) {
 /// For how much longer a rank waits that does not know the culprit. Of many far ranks not all were asked. Whoever waits
 /// for the culprit itself, and cannot reach it, knows more than the others, and so tells them first.
 double WaitJudge::grace(Rank awaited, const Culprit& culprit) const {
-  if (peers_.far().size() <= kAllAsked) return 0;
+  if (peers_.far_count() <= kAllAsked) return 0;
   const bool cannot_reach = awaited != kNoRank && awaited == culprit.rank && !peers_.boards()(awaited)->state().heard();
   return std::min(kGraceSeconds, running_.timeout / 4) / (cannot_reach ? 2 : 1);
 }

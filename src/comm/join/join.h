@@ -17,7 +17,7 @@
 #include "core/status.h"
 #include "core/units.h"
 #include "net/crypto.h"
-#include "transport/shm/segment.h"
+#include "transport/shm/rank_segments.h"
 #include "transport/tcp/tcp_stream_source.h"
 
 namespace tutti {
@@ -45,9 +45,8 @@ struct JoinRequest {
 
 struct JoinResult {
   std::unique_ptr<Membership> membership;
-  /// The memory of each rank; nullptr for ranks of other hosts. A process maps the memory of its host once, and its
-  /// ranks share it.
-  std::vector<std::shared_ptr<Segment>> segments;
+  /// The memory of the ranks of this host. A process maps the memory of its host once, and its ranks share it.
+  RankSegments segments;
   std::unique_ptr<TcpStreamSource>
       tcp_streams;              ///< connections to any other rank, whatever its host; uses the membership's hub
   std::vector<int> hosts;       ///< by rank: equal numbers share a host; counted from 0 in order of first rank

@@ -336,8 +336,8 @@ Status JoinTask::take_go(ByteView payload) {
   // This rank knows its own cores even if their list is too long to travel.
   made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, members), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];
-  for (std::size_t i = 0; i < made.segments.size(); ++i)
-    if (made.hosts[i] != here) made.segments[i] = nullptr;  // a rank that counts as another host's is reached as such
+  // A rank that counts as another host's is reached as such.
+  made.segments.keep_only([&](Rank rank) { return made.hosts[static_cast<std::size_t>(rank.value)] == here; });
   made.membership = std::make_unique<Membership>(hub_, process_membership_, request_.rank);
   linker_.reset();  // from here on the membership takes the rank out of the group
   made.tcp_streams = std::make_unique<DataConnections>(hub_, process_membership_, request_.rank);

@@ -33,10 +33,10 @@ HostMemory HostMemory::of_host(const std::vector<Member>& members, const Process
   return HostMemory(members, std::move(ranks));
 }
 
-void HostMemory::hand_out(const std::shared_ptr<Segment>& whole,
-                          std::vector<std::shared_ptr<Segment>>* segments) const {
-  for (const Part& part : parts_)
-    (*segments)[static_cast<std::size_t>(part.rank.value)] = Segment::part(whole, part.front, part.offset, part.bytes);
+RankSegments HostMemory::parts_of(const std::shared_ptr<Segment>& whole) const {
+  RankSegments segments;
+  for (const Part& part : parts_) segments.add(part.rank, Segment::part(whole, part.front, part.offset, part.bytes));
+  return segments;
 }
 
 }  // namespace tutti

@@ -8,7 +8,7 @@
 
 #include "comm/membership/process_order.h"
 #include "comm/messages/messages.h"
-#include "transport/shm/segment.h"
+#include "transport/shm/rank_segments.h"
 
 namespace tutti {
 
@@ -22,8 +22,8 @@ class HostMemory {
 
   /// The size is 0 if none of the ranks has memory.
   Bytes size() const { return size_; }
-  /// Puts the part of each rank into `segments`, which is by rank.
-  void hand_out(const std::shared_ptr<Segment>& whole, std::vector<std::shared_ptr<Segment>>* segments) const;
+  /// The part of each rank that has memory.
+  RankSegments parts_of(const std::shared_ptr<Segment>& whole) const;
 
  private:
   struct Part {

@@ -86,8 +86,10 @@ class MemberTable {
   const std::uint64_t comm_id_;
   const std::vector<Member> members_;
   mutable Mutex mutex_;
-  // These are by rank, and there may be thousands of ranks. So a note, which few of them have, is kept apart.
+  // What follows is by rank, and there may be thousands of ranks. So there are no numbers until the first rank comes to
+  // its end, and a note, which few ranks have, is kept apart.
   std::vector<Liveness> lives_ TUTTI_GUARDED_BY(mutex_);
+  /// The number of the last operation that the rank had finished when it ended.
   std::vector<std::uint64_t> last_sequences_ TUTTI_GUARDED_BY(mutex_);
   /// 2n: the rank has come to Finalize, its operation n. 2n + 1: it has finished operation n. 0: neither was said.
   std::vector<std::uint64_t> progress_ TUTTI_GUARDED_BY(mutex_);

@@ -48,7 +48,6 @@ Status MembershipLinker::begin(ByteView data) {
   const auto kept_membership = membership_.shared_from_this();  // each step may end the join of the last rank here
   const auto kept = shared_from_this();                         // and the linker with it
   table_.assign(data.begin(), data.end());
-  segments_.resize(table.members.size());
   membership_.open(std::move(table), std::move(order), *self);
   host_bytes_ = host_layout().size();
   connect_to_neighbours();
@@ -181,7 +180,7 @@ void MembershipLinker::have_memory(Memory outcome, std::shared_ptr<Segment> whol
     const Status status = Segment::create(layout.size(), &whole);
     if (!status.ok()) return finish(status);
   }
-  if (whole) layout.hand_out(whole, &segments_);
+  if (whole) segments_ = layout.parts_of(whole);
   memory_ = outcome;
   if (!apart) whole_ = std::move(whole);
   for (const auto& [process, peer] : membership_.connections().peers())

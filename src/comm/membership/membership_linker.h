@@ -88,7 +88,7 @@ class MembershipLinker : public std::enable_shared_from_this<MembershipLinker> {
   Memory memory_ = Memory::kAwaited;
   Bytes host_bytes_{0};             // the size of the host's memory, known once there is a table
   std::shared_ptr<Segment> whole_;  // the memory of the host
-  std::vector<std::shared_ptr<Segment>> segments_;
+  RankSegments segments_;
 };
 
 }  // namespace tutti

@@ -86,7 +86,7 @@ void ProcessMembership::close() {
   if (linker_) linker_->close();
   for (auto& [raw, connection] : unintroduced_) connection->close();
   unintroduced_.clear();
-  segments_.clear();
+  segments_ = {};
   hub_.drop_membership(id_);
 }
 
@@ -104,7 +104,7 @@ void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> o
   connector_->open(member_table_, local_ranks_, connections_.terms().reconnect_seconds, tls());
 }
 
-void ProcessMembership::set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host) {
+void ProcessMembership::set_linked(RankSegments segments, bool maps_host) {
   segments_ = std::move(segments);
   maps_host_ = maps_host;
   linker_.reset();

@@ -25,7 +25,7 @@
 #include "comm/membership/process_listener.h"
 #include "comm/messages/messages.h"
 #include "net/connection.h"
-#include "transport/shm/segment.h"
+#include "transport/shm/rank_segments.h"
 
 namespace tutti {
 
@@ -62,8 +62,8 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   }
   /// Ends the join or, after it, the communicator; this process is to blame.
   void fail_all(const Status& why);
-  /// The memory of each rank that is mapped here. Call it once the group is linked.
-  const std::vector<std::shared_ptr<Segment>>& segments() const { return segments_; }
+  /// The memory of the ranks that is mapped here. Call it once the group is linked.
+  const RankSegments& segments() const { return segments_; }
   /// Whether the memory of the host could be mapped.
   bool maps_host() const { return maps_host_; }
   DataConnector& connector() { return *connector_; }
@@ -102,7 +102,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   const std::vector<Rank>& local_ranks() const { return local_ranks_; }
   /// Takes a connection on which a process has introduced itself.
   void attach(const ProcessId& process, const std::shared_ptr<Connection>& connection);
-  void set_linked(std::vector<std::shared_ptr<Segment>> segments, bool maps_host);
+  void set_linked(RankSegments segments, bool maps_host);
 
   // PeerOwner
   Status on_message(PeerProcess& peer, MessageType type, ByteView payload) override;
@@ -163,7 +163,7 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   bool tcp_ = false;                                                 // data travels by TCP also within a host
   bool let_go_ = false;
   bool maps_host_ = false;
-  std::vector<std::shared_ptr<Segment>> segments_;
+  RankSegments segments_;
   EventLoop::TimerId mend_timer_ = 0;
   std::shared_ptr<ProcessListener> listener_;
   std::unique_ptr<BoardExchange> boards_;       // set together with the member table

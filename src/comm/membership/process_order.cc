@@ -66,6 +66,8 @@ ProcessOrder::ProcessOrder(std::span<const Member> members, std::size_t mesh) : 
   first_ranks_.push_back(static_cast<Index>(ranks_.size()));
   for (const Rank rank : by_id)
     if (leaders[index(rank)] == rank) by_process_.push_back(places[index(rank)]);
+  for (std::vector<Index>* const numbers : {&first_ranks_, &hosts_, &host_firsts_, &by_process_})
+    numbers->shrink_to_fit();
 }
 
 ProcessOrder::Place ProcessOrder::operator[](std::size_t place) const {

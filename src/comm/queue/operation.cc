@@ -1,5 +1,6 @@
 #include "comm/queue/operation.h"
 
+#include <algorithm>
 #include <exception>
 #include <map>
 #include <thread>
@@ -110,6 +111,21 @@ void Operation::give_up(Status why) {
   state_ = State::kEnded;
 }
 
+void Operation::sleep() {
+  Executor& executor = comm_->call_driver().executor();
+  const std::uint64_t before = progress();
+  if (poll(true) == State::kRunning && progress() == before) {
+    executor.sleep(std::chrono::milliseconds{100});
+  } else {
+    executor.links().cancel_sleep();
+  }
+}
+
+std::chrono::nanoseconds OperationLadder::nap(std::chrono::nanoseconds shortest, int ranks_per_core) const {
+  constexpr std::chrono::nanoseconds kLongest{100'000'000};
+  return std::min({std::max(shortest, ladder_.waited() / 8), ranks_per_core * shortest, kLongest});
+}
+
 bool OperationLadder::climb(bool moved) {
   if (moved) {
     ladder_.reset();
@@ -144,6 +160,24 @@ void give_up_late(const std::vector<std::unique_ptr<Operation>>& operations, Str
   }
 }
 
+/// Several executors cannot share one futex, so a short sleep bounds what a missed message costs. If only one operation
+/// is left, and none is to come, the thread sleeps on that one's.
+void sleep(const std::vector<std::unique_ptr<Operation>>& operations, bool complete, const OperationLadder& ladder) {
+  Operation* only = nullptr;
+  int left = 0, ranks_per_core = 1;
+  for (const auto& operation : operations) {
+    if (operation->state() == Operation::State::kEnded) continue;
+    only = operation.get();
+    ++left;
+    ranks_per_core = std::max(ranks_per_core, operation->comm().ranks_per_core());
+  }
+  if (complete && left == 1 && only->state() == Operation::State::kRunning && !only->is_elsewhere()) {
+    only->comm().call_driver().executor().links().announce_sleep();
+    return only->sleep();
+  }
+  std::this_thread::sleep_for(ladder.nap(std::chrono::microseconds{500}, ranks_per_core));
+}
+
 }  // namespace
 
 Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::function<bool()>& add) {
@@ -168,8 +202,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     }
     if (ended) break;
     if (ladder.is_check_due()) give_up_late(*operations, &waits);
-    // Several executors cannot share one futex, so a short sleep bounds what a missed message costs.
-    if (ladder.climb(moved != before)) std::this_thread::sleep_for(std::chrono::microseconds{500});
+    if (ladder.climb(moved != before)) sleep(*operations, complete, ladder);
     before = moved;
   }
   if (thrown) std::rethrow_exception(thrown);

@@ -1,6 +1,7 @@
 // An operation is a call in a group or on a stream, which another thread than its caller may run.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -45,6 +46,9 @@ class Operation {
   bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
   /// Ends an operation that has not begun, because its communicator has failed.
   void give_up(Status why);
+  /// Sleeps until something comes that it may wait for, at most 100 ms, after its links' announce_sleep() and if
+  /// another poll moves nothing. It runs, and not elsewhere; the thread that drives it drives nothing else.
+  void sleep();
   /// How it ended.
   const Status& status() const { return status_; }
   Communicator& comm() { return *comm_; }
@@ -88,6 +92,9 @@ class OperationLadder {
   /// Called after a round of polls. `moved`: the round moved something. Returns true if nothing has moved for so long
   /// that the thread may sleep.
   bool climb(bool moved);
+  /// How long the thread then sleeps if nothing wakes it: `shortest`, or an eighth of the wait, at most `shortest` for
+  /// each rank on the core.
+  std::chrono::nanoseconds nap(std::chrono::nanoseconds shortest, int ranks_per_core) const;
   /// Whether it is time to ask the communicators about the waits, about once a millisecond.
   bool is_check_due() const { return check_due_; }
 

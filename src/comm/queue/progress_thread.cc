@@ -129,7 +129,7 @@ bool ProgressThread::go_round(OperationLadder* ladder, std::vector<Stream*>* act
   ProgressState::count_round();
   std::uint64_t moved = 0;
   const bool ended = poll_streams(active, ladder->is_check_due(), &moved);
-  if (ladder->climb(ended || moved != *before)) sleep(*active);
+  if (ladder->climb(ended || moved != *before)) sleep(*active, *ladder);
   *before = moved;
   return true;
 }
@@ -187,8 +187,8 @@ void ProgressThread::retire(Stream* stream, Status status) {
 }
 
 // If one operation is under way, the thread sleeps on that operation's futex. If there are several, it looks at them
-// every millisecond.
-void ProgressThread::sleep(const std::vector<Stream*>& active) {
+// every millisecond, or less often if it shares its core.
+void ProgressThread::sleep(const std::vector<Stream*>& active, const OperationLadder& ladder) {
   MutexLock lock(mutex_);
   const std::uint64_t queued = queued_;
   if (stop_ || busy_ != active) return;
@@ -196,22 +196,21 @@ void ProgressThread::sleep(const std::vector<Stream*>& active) {
   stream->held_by(*this);
   Operation* const only = active.size() == 1 ? stream->items_.front().operation.get() : nullptr;
   if (only == nullptr || only->state() != Operation::State::kRunning || only->is_elsewhere()) {
-    const Clock::time_point end = Clock::now() + std::chrono::milliseconds{1};
+    int ranks_per_core = 1;
+    for (Stream* const one : active) {
+      one->held_by(*this);
+      if (const auto& operation = one->items_.front().operation; operation != nullptr)
+        ranks_per_core = std::max(ranks_per_core, operation->comm().ranks_per_core());
+    }
+    const Clock::time_point end = Clock::now() + ladder.nap(std::chrono::milliseconds{1}, ranks_per_core);
     while (!stop_ && queued_ == queued && work_.wait_until(lock, end)) continue;
     return;
   }
-  Executor& executor = only->comm().call_driver().executor();
-  RankLinks& links = executor.links();
+  RankLinks& links = only->comm().call_driver().executor().links();
   links.announce_sleep();
   sleeper_ = &links;
   lock.unlock();
-  const std::uint64_t before = only->progress();
-  const bool asleep = only->poll(true) == Operation::State::kRunning && only->progress() == before;
-  if (asleep) {
-    executor.sleep(std::chrono::milliseconds{100});
-  } else {
-    links.cancel_sleep();
-  }
+  only->sleep();
   lock.lock();
   sleeper_ = nullptr;
 }

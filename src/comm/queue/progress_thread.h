@@ -45,7 +45,7 @@ class ProgressThread {
   static Status call_back(const std::function<void(Status)>& callback, const Status& so_far);
   bool poll_head(Stream* stream, bool check, std::uint64_t* moved);
   void retire(Stream* stream, Status status);
-  void sleep(const std::vector<Stream*>& active);
+  void sleep(const std::vector<Stream*>& active, const OperationLadder& ladder);
 
   Mutex mutex_;
   ConditionVariable work_;

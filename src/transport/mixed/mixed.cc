@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti {
 
@@ -24,6 +25,7 @@ std::byte* MixedEndpoint::send_claim(Route route, Bytes bytes) {
 }
 
 void MixedEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
+  slept_ = {};
   if (!route.multicast && !is_far(route.peer)) return near_->send_commit(near(route), bytes, fingerprint);
   if (route.multicast) {
     std::byte* const slot = near_->send_claim(route, bytes);
@@ -38,6 +40,7 @@ ReferenceState MixedEndpoint::send_reference(Route route, const std::byte* data,
   if (is_far(route.peer)) return far_->send_reference(route, data, bytes, fingerprint);
   const ReferenceState state = near_->send_reference(near(route), data, bytes, fingerprint);
   if (state == ReferenceState::kAgain) far_->look_around();  // as in recv_peek()
+  if (state == ReferenceState::kSent) slept_ = {};
   return state;
 }
 
@@ -55,16 +58,25 @@ void MixedEndpoint::revoke_references() {
   near_->revoke_references();
 }
 
+/// How long the next sleep may be if far ranks may have something to send or to receive. A first sleep may miss its
+/// wake-up (docs/design/links.md, "Sleeping"), and is short whatever it is for.
+std::chrono::nanoseconds MixedEndpoint::slice() const {
+  const std::chrono::nanoseconds longest = std::clamp(slept_ / kShare, kLongestSlice, longest_slice_);
+  const bool is_woken = only_near_ && far_->has_written() && slept_.count() > 0;
+  return is_woken ? longest : std::min(longest, std::max(kShortestSlice, slept_));
+}
+
 void MixedEndpoint::sleep(std::chrono::nanoseconds slice) {
   far_->sleep(std::chrono::nanoseconds{0});
-  const std::uint64_t moved = far_->bytes_moved();
-  slice_ = moved == moved_ ? std::min(2 * slice_, kLongestSlice) : kFirstSlice;
-  if (moved != moved_) {
-    moved_ = moved;
+  if (const std::uint64_t before = std::exchange(moved_, far_->bytes_moved()); moved_ != before) {
+    slept_ = {};
     near_->cancel_sleep();
     return;
   }
-  near_->sleep(std::min(slice, slice_));
+  if (!far_->is_unused()) slice = std::min(slice, this->slice());
+  const Clock::time_point begin = Clock::now();
+  near_->sleep(slice);
+  slept_ += Clock::now() - begin;
 }
 
 }  // namespace tutti

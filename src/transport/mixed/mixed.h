@@ -1,6 +1,7 @@
 // The mixed endpoint, which has shared memory to the ranks of this host and tcp to all others.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -15,9 +16,13 @@ namespace tutti {
 class MixedEndpoint {
  public:
   /// `near` has the links to the ranks of this host, numbered from 0 in rank order; `places` has, by rank, its number
-  /// there, or -1 if it is far.
-  MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places)
-      : near_(std::move(near)), far_(std::move(far)), places_(std::move(places)) {}
+  /// there, or -1 if it is far. `ranks_per_core`: that share a core of this host.
+  MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places,
+                int ranks_per_core = 1)
+      : near_(std::move(near)),
+        far_(std::move(far)),
+        places_(std::move(places)),
+        longest_slice_(ranks_per_core * kLongestSlice) {}
 
   Rank rank() const { return far_->rank(); }
   int ranks() const { return far_->ranks(); }
@@ -39,6 +44,7 @@ class MixedEndpoint {
     return peek;
   }
   void recv_release(Route route, Bytes bytes) {
+    slept_ = {};
     if (is_far(route.peer)) return far_->recv_release(route, bytes);
     near_->recv_release(near(route), bytes);
   }
@@ -53,7 +59,10 @@ class MixedEndpoint {
   bool hears(Rank peer) { return far_->hears(peer); }
   std::size_t memory_bytes() const { return far_->memory_bytes(); }
 
-  void announce_sleep(Rank only) { near_->announce_sleep(only == kNoRank || is_far(only) ? kNoRank : near(only)); }
+  void announce_sleep(Rank only) {
+    only_near_ = only != kNoRank && !is_far(only);
+    near_->announce_sleep(only_near_ ? near(only) : kNoRank);
+  }
   void cancel_sleep() { near_->cancel_sleep(); }
   void sleep(std::chrono::nanoseconds slice);
   void wake() {
@@ -65,6 +74,7 @@ class MixedEndpoint {
   const CallBoard* board(Rank peer) const { return is_far(peer) ? nullptr : near_->board(near(peer)); }
 
  private:
+  std::chrono::nanoseconds slice() const;
   bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
   Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
   Route near(Route route) const {
@@ -74,13 +84,18 @@ class MixedEndpoint {
   std::unique_ptr<ShmEndpoint> near_;
   std::unique_ptr<TcpEndpoint> far_;
   const std::vector<int> places_;
-  std::chrono::nanoseconds slice_ = kFirstSlice;
-  std::uint64_t moved_ = 0;  // bytes_moved() at the last sleep
+  const std::chrono::nanoseconds longest_slice_;
+  std::uint64_t moved_ = 0;           // bytes_moved() at the last sleep
+  std::chrono::nanoseconds slept_{};  // since a message was sent or received, or bytes moved
+
+  bool only_near_ = false;  // the next sleep is for one near rank, which wakes this one
 
   /// One thread cannot sleep on shared memory and on connections at once: it sleeps on the former and looks at the
-  /// latter in between, less often the longer nothing comes.
-  static constexpr std::chrono::nanoseconds kFirstSlice = std::chrono::microseconds(200);
+  /// latter in between, less often the longer nothing comes. Hundreds of ranks on a core that wait for long leave it to
+  /// those that work: a look is an eighth of the wait late then, at most 5 ms for each rank.
+  static constexpr std::chrono::nanoseconds kShortestSlice = std::chrono::microseconds(200);
   static constexpr std::chrono::nanoseconds kLongestSlice = std::chrono::milliseconds(5);
+  static constexpr int kShare = 8;
 };
 static_assert(NetworkEndpoint<MixedEndpoint>);
 

@@ -32,7 +32,7 @@ TcpEndpoint::TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geomet
       place_(std::move(place)),
       comm_(log.comm),
       log_{log.rank, comm_},
-      links_(static_cast<std::size_t>(place_.ranks) * static_cast<std::size_t>(place_.lanes)),
+      first_links_(static_cast<std::size_t>(place_.ranks)),
       multicast_(static_cast<std::size_t>(place_.lanes)) {
   for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
 }
@@ -40,8 +40,12 @@ TcpEndpoint::TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geomet
 TcpEndpoint::~TcpEndpoint() { streams_.set_listener(nullptr); }
 
 TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
-  const auto at = static_cast<std::size_t>(peer.value) * static_cast<std::size_t>(place_.lanes) + lane;
-  std::unique_ptr<TcpLink>& found = links_[at];
+  std::uint32_t& first = first_links_[static_cast<std::size_t>(peer.value)];
+  if (first == 0) [[unlikely]] {
+    links_.resize(links_.size() + static_cast<std::size_t>(place_.lanes));
+    first = static_cast<std::uint32_t>(links_.size() - static_cast<std::size_t>(place_.lanes) + 1);
+  }
+  std::unique_ptr<TcpLink>& found = links_[first - 1 + lane];
   if (!found) [[unlikely]] {
     found = std::make_unique<TcpLink>(streams_, geometry_, place_.rank, peer, Lane{lane}, epoll_.get(), unsent_, log_);
     made_.push_back(found.get());

@@ -67,6 +67,12 @@ class TcpEndpoint {
   bool delivered(Rank* late, const Receives& receives = {});
   bool hears(Rank peer);
 
+  /// Whether no far rank has sent or been sent anything: none has connected, and this rank has made no link.
+  bool is_unused() const { return made_.empty() && streams_.arrivals() == 0; }
+
+  /// Whether nothing waits to be written.
+  bool has_written() const { return unsent_.empty(); }
+
   void announce_sleep(Rank) {}
   void cancel_sleep() {}
   void sleep(std::chrono::nanoseconds slice);
@@ -97,7 +103,9 @@ class TcpEndpoint {
   const LogSource log_;
   Descriptor epoll_;
   Descriptor doorbell_;
-  std::vector<std::unique_ptr<TcpLink>> links_;  // by rank and lane; made on first use
+  /// This says by rank where the links to it begin in links_, plus 1; 0 if none was used yet, as of most ranks of many.
+  std::vector<std::uint32_t> first_links_;
+  std::vector<std::unique_ptr<TcpLink>> links_;  // those of a rank by lane; made on first use
   std::vector<TcpLink*> made_;                   // the links that have been made
   std::vector<Multicast> multicast_;             // by lane
   std::vector<TcpLink*> unsent_;                 // the links on which something waits to be written

@@ -17,13 +17,11 @@ using test::SharedPage;
 /// Writes a mark into the own segment, waits for the peers' marks in theirs: the mappings are real and are the right
 /// ones.
 Status exchange_through_segments(const JoinResult& joined, int rank, int ranks) {
-  if (static_cast<int>(joined.segments.size()) != ranks) return fail(Code::kInternalError, "not a segment a rank");
   const auto flag = [&](int r, std::size_t at) {
-    return std::atomic_ref<std::uint32_t>(
-        reinterpret_cast<std::uint32_t*>(joined.segments[static_cast<std::size_t>(r)]->data())[at]);
+    return std::atomic_ref<std::uint32_t>(reinterpret_cast<std::uint32_t*>(joined.segments.of(Rank{r})->data())[at]);
   };
   for (int r = 0; r < ranks; ++r) {
-    if (!joined.segments[static_cast<std::size_t>(r)]) return fail(Code::kInternalError, "no segment of rank {}", r);
+    if (joined.segments.of(Rank{r}) == nullptr) return fail(Code::kInternalError, "no segment of rank {}", r);
     flag(r, static_cast<std::size_t>(rank)).store(static_cast<std::uint32_t>(100 + rank), std::memory_order_release);
   }
   for (int r = 0; r < ranks; ++r) {

@@ -249,7 +249,7 @@ TEST(Rendezvous, RanksOfDifferentHostIdsConnectByTcp) {
     TUTTI_TRY(join(request, &joined));
     if (joined.all_mapped) return fail(Code::kInternalError, "one host");
     for (int r = 0; r < 3; ++r)
-      if ((joined.segments[static_cast<std::size_t>(r)] != nullptr) != ((r == 2) == (rank == 2)))
+      if ((joined.segments.of(Rank{r}) != nullptr) != ((r == 2) == (rank == 2)))
         return fail(Code::kInternalError, "segment of rank {} at rank {}", r, rank);
     joined.membership->say_goodbye(static_cast<std::uint64_t>(rank) + 5);
     for (int r = 0; r < 3; ++r)

@@ -134,8 +134,8 @@ TEST(Wiring, HostsAreCountedFromTheFirstRank) {
     JoinResult joined;
     TUTTI_TRY(join(request, &joined));
     TUTTI_TRY(expect(joined.hosts == std::vector<int>{0, 1, 0, 1} && !joined.all_mapped, "other hosts"));
-    for (std::size_t peer = 0; peer < 4; ++peer)
-      TUTTI_TRY(expect((joined.segments[peer] != nullptr) == (joined.hosts[peer] == rank % 2), "other segments"));
+    for (int peer = 0; peer < 4; ++peer)
+      TUTTI_TRY(expect((joined.segments.of(Rank{peer}) != nullptr) == (peer % 2 == rank % 2), "other segments"));
     joined.membership->say_goodbye(0);
     return Status();
   });

@@ -23,12 +23,13 @@ std::vector<Member> members_with(const std::vector<std::size_t>& bytes) {
 }
 
 struct Host {
-  explicit Host(const std::vector<std::size_t>& bytes) : segments(bytes.size()) {
+  explicit Host(const std::vector<std::size_t>& bytes) {
     std::vector<Rank> ranks;
     for (Rank rank{0}; static_cast<std::size_t>(rank.value) < bytes.size(); ++rank) ranks.push_back(rank);
     const HostMemory layout(members_with(bytes), ranks);
     EXPECT_TRUE(Segment::create(layout.size(), &whole).ok());
-    layout.hand_out(whole, &segments);
+    const RankSegments parts = layout.parts_of(whole);
+    for (const Rank rank : ranks) segments.push_back(parts.of(rank));
   }
   std::shared_ptr<Segment> whole;
   std::vector<std::shared_ptr<Segment>> segments;
