@@ -1,5 +1,6 @@
 #include "collectives/choice/rooted_times.h"
 
+#include "collectives/bruck.h"
 #include "collectives/choice/network_choice.h"
 #include "collectives/choice/network_times.h"
 #include "collectives/hierarchical/host_layout.h"
@@ -77,6 +78,12 @@ RootedTimes::Message RootedTimes::in_turn(Message one) const {
   return one;
 }
 
+/// Ranks that share a core hand it over whenever they have waited: down a tree for each hop, and at the end for one
+/// another. (Up a tree, in the simulator, that counts for next to nothing.)
+Time RootedTimes::handovers(std::int32_t hops) const {
+  return turns_ > 1 ? product(turns_ * (hops + 1), machine_.costs.handover) : 0;
+}
+
 /// A place sends to its children from the largest subtree on. Where the link is slower than the processor, its messages
 /// are under way together and share it, so that a child waits for what goes to smaller subtrees, too. A single child on
 /// the top level has a smaller subtree if the tree is not full, and the root may then be done later than that child.
@@ -118,8 +125,10 @@ Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
   const Message near_one = near(share);
   const Time before = to_several(others_that_drive(), near_one);
   const Time after = each_ > 1 ? near_one.latency + within(in_turn(near_one)) : 0;
-  const Time between = down_tree(hosts_, radix, in_turn(far_of_driver(share, false)));
-  return std::max(before + between + after + passes(share, levels(hosts_, radix).depth()), memory());
+  const std::int32_t hops = levels(hosts_, radix).depth();
+  const Time between = down_tree(hosts_, radix, in_turn(far_of_driver(share, false))) + handovers(hops);
+  const Time pauses = memory() / 5;  // memory's, while all ranks wait for the network
+  return std::max(before + between + after + passes(share, hops), memory() + pauses);
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
@@ -129,17 +138,46 @@ Time RootedTimes::broadcast_double_tree() const {
   return product(hops, half.hop() + std::max(half.sends, half.wire)) + passes(bytes_, hops);
 }
 
-/// A binomial tree hands out the parts, the largest first. Then they go around a ring: the last one there has come over
-/// all hops, and nearly all have gone over each link.
+/// A binomial tree hands out the parts. Where the link is slower than the processor, what a host sends to its children
+/// is under way together, and beside it go as many parts around the ring as the longest message has. A host passes
+/// others' parts on once it has its own, so those after it in the ring wait for the latest one. Nobody knows the root,
+/// which may be the last rank of its host: then the others of its host are one more host at the end.
+Time RootedTimes::first_around(std::size_t bytes, Time past_host) const {
+  const std::size_t part = bytes / static_cast<std::size_t>(hosts_);
+  const Message one = far_in_tree(part);
+  const Time held_up = std::max<Time>(one.wire - one.sends, 0);
+  std::int32_t places = each_ > 1 ? hosts_ + 1 : hosts_;
+  std::int32_t after = places - 1;
+  Time time = 0, latest = product(after, past_host);
+  while (places > 1) {
+    const std::int32_t half = 1 << (ceil_log2(places) - 1);
+    const bool last_is_longest = places - half > half / 2;
+    const std::int32_t longest = last_is_longest ? places - half : half / 2;
+    time += far_in_tree(static_cast<std::size_t>(longest) * part).hop() + product(places - 1, held_up);
+    after -= last_is_longest ? half : half / 2;
+    latest = std::max(latest, time + product(after, past_host));
+    places = longest;
+  }
+  return latest;
+}
+
+/// The parts go around a ring then, and when the first ones have come to the last rank, the others are still to cross
+/// its host's link. Of further tiles the root's link carries all parts twice, down the tree and around, and some other
+/// rank receives all of them, passes them on and has handed half of them down.
 Time RootedTimes::scatter_all_gather() const {
-  const std::size_t part = bytes_ / static_cast<std::size_t>(ranks_);
-  const Message all = far(bytes_), empty = far(0), far_part = in_turn(far_in_tree(part)),
-                near_part = in_turn(near(part));
-  const Time scatter = product(ceil_log2(ranks_), empty.hop()) + all.pace();
-  const std::int32_t far_hops = neighbours_ ? hosts_ - 1 : ranks_ - 1;
-  const Time hops = product(far_hops, far_part.hop()) + product(ranks_ - 1 - far_hops, near_part.hop());
-  const Time link = far_part.hop() + product(ranks_ - 2, far_part.pace_through());
-  return scatter + std::max(hops, link) + passes(bytes_ / 2, ceil_log2(ranks_) + hosts_);
+  const auto ranks = static_cast<std::size_t>(ranks_);
+  const auto parts = static_cast<std::size_t>(bruck::most_gathered(ranks_));  // of the longest message
+  const std::size_t tiles = std::max<std::size_t>(div_up(bytes_, ranks * machine_.max_message.value / parts), 1);
+  const std::size_t part = bytes_ / tiles / ranks;
+  const Message all = in_turn(far_in_tree(bytes_ / tiles));
+  const Message far_part = in_turn(far_in_tree(part)), near_part = in_turn(near(part));
+  const Time within = product(each_ - 1, near_part.hop());
+  const Time first = first_around(bytes_ / tiles, far_part.hop() + within) + within;
+  const Time others = product(ranks_ - each_ - 1, far_part.pace_through());
+  const Time processor = product(ranks_, far_part.sends + far_part.receives) + all.sends / 2;
+  const Time pace = std::max(2 * (all.wire - all.wire / hosts_), processor);
+  const Time pauses = memory() / 5;  // memory's, while all ranks wait for the network
+  return std::max(first + others + product(static_cast<std::int64_t>(tiles) - 1, pace), memory() + pauses);
 }
 
 RootedTimes::Tiles RootedTimes::tiles(Bytes tile, int lanes) const {
@@ -178,7 +216,8 @@ Time RootedTimes::double_tree_of_hosts(bool adds) const {
   // On so many levels of a path a message waits for another one: that of the other tree, or that of the other child.
   const std::int32_t waits = lanes - 1 + (splits ? floor_log2(hosts_ - 2) : 0);
   const Time wait = std::max(product(turns_, twice), far_one.wire);
-  const Time levels = product(ceil_log2(hosts_), in_turn(far_one).hop()) + product(waits, wait);
+  const Time levels = product(ceil_log2(hosts_), in_turn(far_one).hop()) + product(waits, wait) +
+                      (adds ? 0 : handovers(ceil_log2(hosts_)));
   const Time pauses = adds ? memory() / 5 : 0;  // memory's, while all ranks wait for the network
   return std::max(levels + ends + product(all.others, pace), memory() + pauses);
 }
@@ -199,7 +238,11 @@ Time RootedTimes::broadcast_chain() const {
   const Time processor = product(lanes, far_one.sends + far_one.receives + within(near_one));
   const Time pace = std::max({product(turns_, processor), product(lanes, far_one.wire), credit_pace(far_one)});
   const Time ends = each_ > 1 ? 2 * (product(turns_, within(near_one)) + near_one.latency) : 0;
-  return std::max(product(hosts_ - 1, in_turn(far_one).hop()) + ends + product(all.others, pace), memory());
+  // Where the link holds messages up, both lanes' are under way together, unless ranks begin them at different times,
+  // as those of a host do about half of the time.
+  const Time held_up = product(lanes - 1, std::max<Time>(far_one.wire - far_one.sends, 0)) / (each_ > 1 ? 2 : 1);
+  const Time hops = product(hosts_ - 1, in_turn(far_one).hop() + held_up);
+  return std::max(hops + ends + product(all.others, pace), memory());
 }
 
 Time RootedTimes::reduce_tree(std::int32_t radix) const {

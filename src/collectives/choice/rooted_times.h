@@ -90,6 +90,8 @@ class RootedTimes {
   /// `one` with the processor times that it has if all ranks of a host send or receive such a message at once, and
   /// ranks that share a core take turns.
   Message in_turn(Message one) const;
+  /// The time in which ranks that share a core hand it to one another.
+  Time handovers(std::int32_t hops) const;
   /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
   Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
   Message near(std::size_t bytes, bool adds = false) const;
@@ -100,6 +102,8 @@ class RootedTimes {
   static Time from_several(std::int32_t count, const Message& one);
   /// Or from one rank: the processor sends one after the other.
   static Time to_several(std::int32_t count, const Message& one);
+  /// In scatter_all_gather(): when parts have come around to the last host. `past_host`: from one host to the next.
+  Time first_around(std::size_t bytes, Time past_host) const;
   /// The data goes in tiles, each of them in a message for each lane and driver.
   struct Tiles {
     std::size_t message;
