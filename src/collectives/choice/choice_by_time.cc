@@ -90,10 +90,10 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
   const bool alone = is_alone(machine, hosts);
   const bool adds = reduces(collective);
   fastest.offer(alone ? "ring" : "hierarchical", times.rings_of_blocks(adds));
-  const bool rounds = !alone && hosts->follow_one_another;
+  if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together(adds));
+  const bool rounds = alone ? adds : hosts->follow_one_another;  // with a rank a host the all-gather is Bruck's
   if (rounds && holds_messages(machine, hosts, collective, "hierarchical_rounds"))
     fastest.offer("hierarchical_rounds", times.rows_in_rounds(adds));
-  if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together(adds));
   if (holds_messages(machine, hosts, collective, "pat")) fastest.offer("pat", times.blocks_in_groups(adds));
   if (alone) fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(collective));
   return fastest.name();
@@ -169,6 +169,15 @@ std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, c
   if (!machine.same_boot_id)
     fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllToAll));
   return fastest.name().empty() ? "pairwise" : fastest.name();
+}
+
+/// A message to each other rank, all at once, may take less time than log2 n hops.
+std::string_view barrier_by_time(const Machine& machine) {
+  const NetworkTimes times(machine, nullptr, Bytes{0});
+  Fastest fastest;
+  fastest.offer("dissemination", times.blocks_in_rounds());
+  fastest.offer_all_pairs("all_pairs", machine.ranks, times.blocks_apart(Collective::kAllGather));
+  return fastest.name();
 }
 
 }  // namespace tutti

@@ -31,6 +31,8 @@ std::string_view all_reduce_by_time(std::size_t bytes, const Machine& machine, c
 std::string_view broadcast_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
 std::string_view reduce_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
 std::string_view all_to_all_by_time(std::size_t bytes, const Machine& machine, const HostMap* hosts);
+/// Every rank has a host of its own.
+std::string_view barrier_by_time(const Machine& machine);
 /// Gather or scatter.
 std::string_view rooted_blocks_by_time(Collective collective, std::size_t bytes, const Machine& machine,
                                        const HostMap* hosts);

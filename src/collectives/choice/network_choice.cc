@@ -82,7 +82,7 @@ std::string_view flat(Collective collective, std::size_t bytes, const Machine& m
       if (roots_by_time(machine)) return broadcast_by_time(bytes, machine, nullptr);
       return bytes <= ring_from(machine.ranks, kTcpTreeBytes) ? "tree" : "chain";
     case Collective::kBarrier:
-      return few ? "all_pairs" : "dissemination";
+      return few ? "all_pairs" : barrier_by_time(machine);
     default:
       return {};
   }

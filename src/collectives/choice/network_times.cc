@@ -31,8 +31,8 @@ Time product(std::int64_t count, Time time) {
 }
 
 Time time_of_further_runs(const Machine& machine, std::size_t bytes, std::int32_t hops, Time latency) {
-  const std::size_t more = bytes / machine.max_message.value;
-  return more <= 1 ? 0 : product(static_cast<std::int64_t>(more) - 1, hops * latency);
+  const std::size_t runs = div_up(bytes, machine.max_message.value);
+  return runs <= 1 ? 0 : product(static_cast<std::int64_t>(runs) - 1, hops * latency);
 }
 
 NetworkTimes::NetworkTimes(const Machine& machine, const HostMap* hosts, Bytes bytes)
@@ -102,12 +102,14 @@ Time NetworkTimes::leaders() const {
 }
 
 /// Its parts are small: passes follow one another like parts, and what happens within hosts goes on beside while the
-/// processors have time for it, but for the first part and the last.
+/// processors have time for it, but for the first part and the last. A rank has the messages of both lanes.
 Time NetworkTimes::ring() const {
   const std::int32_t hops = 2 * (count_ - 1);
   const std::size_t part = bytes_ / static_cast<std::size_t>(count_) / static_cast<std::size_t>(drivers_);
-  const Time within = spread_within(count_);
-  const Time processors = product(hops, product(turns(drivers_), processors_of_hop(1, part))) + within;
+  const std::int32_t lanes = network_lanes(Bytes{bytes_}, machine_);
+  const Time within = spread_within(lanes * count_);
+  const std::size_t message = part / static_cast<std::size_t>(lanes);
+  const Time processors = product(hops, product(turns(drivers_), processors_of_hop(lanes, message))) + within;
   return std::max({product(hops, hop(1, part, drivers_)) + within / hops, processors, memory()});
 }
 
@@ -214,12 +216,15 @@ Time NetworkTimes::blocks_in_groups(bool adds) const {
 
 /// The rows that a round brings to a host cross its link. The rank that receives them then hands them on to all other
 /// ranks of the host, which takes longest where few ranks receive rows for all. Messages of both lanes share the link
-/// and so come at the same time: no lane works meanwhile.
+/// and so come at the same time: no lane works meanwhile. With one lane what a message takes at its ends and on the
+/// link adds up.
 Time NetworkTimes::rows_in_rounds(bool adds) const {
   const hierarchical_rounds::Rounds x = hierarchical_rounds::rounds_of(shape_);
   const std::size_t chunk = machine_.max_message.value / hierarchical_rounds::message_chunks(shape_);
   const auto passes =
       static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), std::max(chunk, kPartAlign.value)));
+  const std::size_t longest = hierarchical_rounds::message_chunks(shape_) * bytes_;
+  const int lanes = drivers_ == 1 ? 1 : network_lanes(Bytes{longest}, machine_);
   const LinkCosts& shm = machine_.costs.shm;
   const Time sum = 2 * machine_.costs.reduce_kib;
   const Time overheads = product(passes * turns_, tcp_.send_overhead + tcp_.recv_overhead);
@@ -235,8 +240,9 @@ Time NetworkTimes::rows_in_rounds(bool adds) const {
   Time copies = product(each_ - 1, serves + is_served);
   for (std::int32_t round = 0; round < x.count; ++round) {
     const std::int32_t rows = x.rows_after(round) - x.rows_before(round);
-    const Time hops = product((passes + 1) / 2, tcp_.latency);  // both lanes wait for one at the same time
-    between += hops + overheads + std::max(product(x.rows(round, 0), sent), product(rows, row));
+    const Time hops = product((passes + lanes - 1) / lanes, tcp_.latency);  // both lanes wait for one at the same time
+    const Time ends = product(x.rows(round, 0), sent), link = product(rows, row);
+    between += hops + overheads + (lanes > 1 ? std::max(ends, link) : ends + link);
     messages += shm.latency + product(others, overheads_within(static_cast<std::size_t>(each_) * bytes_));
     const std::int64_t own = x.rows(round, 0);
     copies += product(each_, product(own * (each_ - 1), serves) + product(rows - own, is_served));
@@ -297,9 +303,10 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
     const Time receives =
         product(passes * messages, tcp_.recv_overhead) + product(blocks, time_of(bytes_, tcp_.recv_kib));
     const Time wire = product(blocks, product(drivers_, time_of(bytes_, tcp_.wire_kib)));
-    // All sends come before the first receipt.
-    const Time last = product(passes, tcp_.latency) + std::max(sends + receives / std::max(messages, 1), wire);
-    between += std::max(sends + receives, last);
+    // All sends come before the first receipt, also those of ranks that share a core, and the link carries meanwhile.
+    const Time last =
+        product(passes, tcp_.latency) + std::max(product(turns_, sends) + receives / std::max(messages, 1), wire);
+    between += std::max(product(turns_, sends + receives), last);
     processors += sends + receives;
   }
   const LinkCosts& shm = machine_.costs.shm;
@@ -309,7 +316,7 @@ Time NetworkTimes::blocks_by_hosts(std::int32_t rounds) const {
       product(messages, overheads_within(kShortMessage + 1)) + product(machine_.ranks, time_of(bytes_, moved));
   // If there are several passes, one lane works within the hosts while the other one waits for the network. About half
   // of that is hidden, because messages of both lanes share a link and so come at the same time.
-  const Time later = product(turns_ - 1, processors + within);
+  const Time later = product(turns_ - 1, within);
   const Time in_turn = between + later + (passes > 1 ? within / 2 : within);
   // All ranks of a host wait for the network and then for its memory, unless their lanes happen to take turns.
   const Time memory = memory_of_blocks() > 0 ? between + memory_of_blocks() : 0;

@@ -255,6 +255,7 @@ constexpr Algorithm algorithm(Collective collective) {
           .collective = collective,
           .promises = {gathers ? Reduces::kNothing : Reduces::kInOwnOrder, ByReference::kAlways, BlockSizes::kEqual},
           .hierarchical = true,
+          .serves_alone = !gathers,
           .second_lane = SecondLane::kBetweenHosts,
           .max_lanes = 32,
           .steps = gathers ? all_gather_steps : reduce_scatter_steps,

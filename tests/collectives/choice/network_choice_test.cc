@@ -114,7 +114,7 @@ TEST(NetworkChoice, ManyRanksTakeFewHops) {
   EXPECT_EQ(chosen(Collective::kAllReduce, 256 << 20), "ring");
   EXPECT_EQ(chosen(Collective::kAllGather, 64), "bruck");
   EXPECT_EQ(chosen(Collective::kAllGatherV, 64), "ring");
-  EXPECT_EQ(chosen(Collective::kReduceScatter, 64), "recursive_halving");
+  EXPECT_EQ(chosen(Collective::kReduceScatter, 64), "hierarchical_rounds");
   EXPECT_EQ(chosen(Collective::kReduceScatter, 1 << 20), "ring");
   EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 10), "knomial_4");
   EXPECT_EQ(chosen(Collective::kBroadcast, 1 << 20), "hierarchical_double_tree");
