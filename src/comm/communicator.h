@@ -50,7 +50,7 @@ class Communicator final {
   LogSource log_source() const { return LogSource{rank_, name_}; }
   const Machine& machine() const { return call_driver_.binder().plans().machine(); }
   Membership& membership() { return *membership_; }
-  /// That share a core of this host, of this communicator or of others.
+  /// How many ranks share a core of this host, those of the process's other communicators included.
   int ranks_per_core() const { return oversubscription_.ranks_per_core(); }
   /// What the other ranks do.
   const Peers& peers() const { return peers_; }

@@ -37,7 +37,7 @@ struct Machine {
   std::vector<int>
       hosts;  ///< by rank: equal numbers share memory, counted from 0 in order of first rank; empty: one host
 
-  auto operator<=>(const Machine&) const = default;
+  bool operator==(const Machine&) const = default;
 
   /// What tcp costs between these ranks: over the loopback of one host, which has no wire, or between hosts.
   constexpr LinkCosts tcp_costs() const {

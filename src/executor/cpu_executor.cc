@@ -28,7 +28,7 @@ void CpuExecutor<E>::start(const Launch& launch) {
   if (lanes_.size() < lanes) lanes_.resize(lanes);
   for (std::size_t l = 0; l < lanes; ++l) {
     LaneState& lane = lanes_[l];
-    lane.have_room(schedule.largest_set);
+    lane.make_room(schedule.largest_set);
     lane.tile = 0;
     lane.step = 0;
     lane.asides = 0;

@@ -13,7 +13,7 @@ template <Endpoint E>
 Status CpuExecutor<E>::run_one_pass(const Launch& launch, WaitMonitor& monitor) {
   const Schedule& schedule = *launch.schedule;
   const std::size_t ordered = schedule.steps.size() - schedule.asides_per_lane;
-  lanes_[0].have_room(schedule.largest_set);
+  lanes_[0].make_room(schedule.largest_set);
   std::size_t aside = ordered;
   const auto run_asides = [&] {
     for (; aside < schedule.steps.size(); ++aside) run_whole_step(launch, schedule.steps[aside], nullptr);

@@ -25,7 +25,7 @@ struct LaneState {
   std::vector<const void*> sources;  ///< the sources of the set, in its order; this rank's is at its place
 
   /// Makes room for the sources of a set of so many ranks, if there is less. Allocates only then.
-  void have_room(std::int32_t set) {
+  void make_room(std::int32_t set) {
     if (sources.size() < static_cast<std::size_t>(set)) [[unlikely]]
       sources.resize(static_cast<std::size_t>(set));
   }
@@ -83,8 +83,9 @@ class StepWork {
 
   const Launch* launch_ = nullptr;
   Binding binding_;  // of *launch_
-  /// The first is of the link to all at once, the others are of those to single ranks. With more ranks some share one:
-  /// nothing but the speed of large slots depends on it, and it is found out again and again.
+  /// The first is of the link to all at once, the others are of those to single ranks. Of more than 64 ranks several
+  /// share one. That changes only the speed of large slots, because each comparison finds out again which way is
+  /// faster.
   static constexpr std::size_t kLinks = 64;
   std::array<SlotStores, 1 + kLinks> stores_;
   std::vector<std::byte> scratch_;  // chunks in the wire type

@@ -15,8 +15,8 @@ struct Schedule {
   Extent extent;
   std::uint32_t steps_per_lane = 0;
   std::uint32_t asides_per_lane = 0;  ///< the last of them, which may run at any time: kAside
-  std::int32_t largest_set = 0;       ///< ranks that a step receives from together, this one included; 0 if none does
-  std::vector<Step> steps;            ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
+  std::int32_t largest_set = 0;  ///< of steps that receive from a set: its ranks, this one included; 0 if none does
+  std::vector<Step> steps;       ///< lane-major: lane l owns [l * steps_per_lane, (l + 1) * steps_per_lane)
 
   std::span<const Step> lane(std::uint32_t l) const {
     return std::span<const Step>(steps).subspan(std::size_t{l} * steps_per_lane, steps_per_lane);

@@ -90,6 +90,7 @@ std::string_view exchange_of_blocks_by_time(Collective collective, std::size_t b
   const bool alone = is_alone(machine, hosts);
   const bool adds = reduces(collective);
   fastest.offer(alone ? "ring" : "hierarchical", times.rings_of_blocks(adds));
+  // The first of equal times is taken, and this is the simpler program.
   if (holds_messages(machine, hosts, collective, together)) fastest.offer(together, times.blocks_together(adds));
   const bool rounds = alone ? adds : hosts->follow_one_another;  // with a rank a host the all-gather is Bruck's
   if (rounds && holds_messages(machine, hosts, collective, "hierarchical_rounds"))

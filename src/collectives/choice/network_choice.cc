@@ -10,10 +10,10 @@ namespace tutti {
 namespace {
 
 // Where one algorithm gives way to another between hosts that are not one system (for those: one_system_choice.cc), and
-// the lanes and tiles of both. Those of the flat all-reduce and barrier were measured between namespaces of one
-// machine; an all-reduce of many hosts is chosen by closed forms (network_times.h); the others are guessed from the
-// model in docs/design/hierarchy.md (a message costs each end 2 to 3 us, a hop 10 us and more, a link of 1 Gbit/s
-// carries 1 KiB in 9 us).
+// the lanes and tiles of both. Up to 8 ranks they decide; of more ranks, and of all-reduces of more than two hosts,
+// closed forms do (network_times.h, rooted_times.h). Those of the flat all-reduce and barrier were measured between
+// namespaces of one machine; the others are guessed from the model in docs/design/hierarchy.md (a message costs each
+// end 2 to 3 us, a hop 10 us and more, a link of 1 Gbit/s carries 1 KiB in 9 us).
 
 /// Up to so many ranks, or leaders, all may send to all at once, a message to every peer.
 constexpr int kTcpAllPairsRanks = 8;

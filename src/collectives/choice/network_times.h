@@ -17,8 +17,8 @@ inline constexpr std::size_t kMostPredictedBytes = std::size_t{1} << 30;
 inline constexpr Time kLongestPart = Time{1} << 55;
 /// At most kLongestPart.
 Time product(std::int64_t count, Time time);
-/// The schedule runs again for each message's worth of `bytes`, which its longest message would have. Returns the time
-/// in which its further runs wait for so many hops of `latency` once more.
+/// The longest message of a schedule would have `bytes`; it runs once for each message that these begin. Returns the
+/// time in which its further runs wait for so many hops of `latency` once more.
 Time time_of_further_runs(const Machine& machine, std::size_t bytes, std::int32_t hops, Time latency);
 
 /// Predicts one call on an idle network: the hops one after the other, and in each the longer of what processors and

@@ -78,8 +78,8 @@ RootedTimes::Message RootedTimes::in_turn(Message one) const {
   return one;
 }
 
-/// Ranks that share a core hand it over whenever they have waited: down a tree for each hop, and at the end for one
-/// another. (Up a tree, in the simulator, that counts for next to nothing.)
+/// Ranks that share a core lose a hand-over each time one of them has waited: once for each hop down the tree, and once
+/// more at the end. (Up a tree, in the simulator, that counts for next to nothing.)
 Time RootedTimes::handovers(std::int32_t hops) const {
   return turns_ > 1 ? product(turns_ * (hops + 1), machine_.costs.handover) : 0;
 }
@@ -127,8 +127,7 @@ Time RootedTimes::broadcast_knomial_of_hosts(std::int32_t radix) const {
   const Time after = each_ > 1 ? near_one.latency + within(in_turn(near_one)) : 0;
   const std::int32_t hops = levels(hosts_, radix).depth();
   const Time between = down_tree(hosts_, radix, in_turn(far_of_driver(share, false))) + handovers(hops);
-  const Time pauses = memory() / 5;  // memory's, while all ranks wait for the network
-  return std::max(before + between + after + passes(share, hops), memory() + pauses);
+  return std::max(before + between + after + passes(share, hops), memory_with_pauses());
 }
 
 /// Half of the data goes down each tree, in which a rank has two children.
@@ -176,8 +175,7 @@ Time RootedTimes::scatter_all_gather() const {
   const Time others = product(ranks_ - each_ - 1, far_part.pace_through());
   const Time processor = product(ranks_, far_part.sends + far_part.receives) + all.sends / 2;
   const Time pace = std::max(2 * (all.wire - all.wire / hosts_), processor);
-  const Time pauses = memory() / 5;  // memory's, while all ranks wait for the network
-  return std::max(first + others + product(static_cast<std::int64_t>(tiles) - 1, pace), memory() + pauses);
+  return std::max(first + others + product(static_cast<std::int64_t>(tiles) - 1, pace), memory_with_pauses());
 }
 
 RootedTimes::Tiles RootedTimes::tiles(Bytes tile, int lanes) const {
@@ -218,8 +216,7 @@ Time RootedTimes::double_tree_of_hosts(bool adds) const {
   const Time wait = std::max(product(turns_, twice), far_one.wire);
   const Time levels = product(ceil_log2(hosts_), in_turn(far_one).hop()) + product(waits, wait) +
                       (adds ? 0 : handovers(ceil_log2(hosts_)));
-  const Time pauses = adds ? memory() / 5 : 0;  // memory's, while all ranks wait for the network
-  return std::max(levels + ends + product(all.others, pace), memory() + pauses);
+  return std::max(levels + ends + product(all.others, pace), adds ? memory_with_pauses() : memory());
 }
 
 Time RootedTimes::broadcast_double_tree_of_hosts() const { return double_tree_of_hosts(false); }
@@ -286,56 +283,6 @@ Time RootedTimes::reduce_chain() const {
   const auto others = static_cast<std::int64_t>(div_up(std::max<std::size_t>(bytes_, 1), message)) - 1;
   const Time hops = product(far_hops, far_one.hop()) + product(ranks_ - 1 - far_hops, near_one.hop());
   return std::max(hops + product(others, pace), memory());
-}
-
-/// Blocks longer than a message go in parts, which follow one another. Those of the root's host come first.
-Time RootedTimes::blocks_straight(Collective collective) const {
-  const std::size_t parts = std::max<std::size_t>(div_up(bytes_, machine_.max_message.value), 1);
-  const std::int32_t elsewhere = ranks_ - each_;
-  const Message one = far(bytes_ / parts), near_one = near(bytes_ / parts);
-  const bool scatters = collective == Collective::kScatter;
-  const Time within = product(each_ - 1, scatters ? near_one.sends : near_one.receives);
-  const Time between = product(elsewhere, scatters ? one.sends : one.receives);
-  const Time wire = product(elsewhere, one.wire);
-  const Time first =
-      scatters ? to_several(elsewhere, one) + within : std::max(one.sends + one.latency + wire, within) + between;
-  return first + product(static_cast<std::int64_t>(parts) - 1, std::max(within + between, wire));
-}
-
-/// A root need not be the first rank of its host, so on each level some rank may have all of its children elsewhere.
-/// Where the largest message is longer than a link's, the schedule runs for a part of each block after the other, and
-/// what happens on one level goes on beside the others: the first part comes through, then the root sets the pace.
-Time RootedTimes::blocks_in_tree(Collective collective, std::int32_t radix) const {
-  const bool scatters = collective == Collective::kScatter;
-  const auto several = scatters ? to_several : from_several;
-  const Levels all = levels(ranks_, radix);
-  const std::size_t longest = static_cast<std::size_t>(all.top().span) * bytes_;
-  const std::size_t parts = std::max<std::size_t>(div_up(longest, machine_.max_message.value), 1);
-  Time time = 0, processor = 0, wire = 0;
-  for (std::size_t i = 0; i < all.count; ++i) {
-    const Level& level = all.of[i];
-    const Message far_one = far_in_tree(bytes_ / parts, level.span);
-    time += several(level.children, far_one);
-    processor += product(level.children, scatters ? far_one.sends : far_one.receives);
-    wire += product(level.children, far_one.wire);
-  }
-  return time + product(static_cast<std::int64_t>(parts) - 1, std::max(processor, wire));
-}
-
-/// Only neighbouring ranks' blocks go in one message.
-Time RootedTimes::blocks_by_leaders(Collective collective) const {
-  const std::int32_t blocks = neighbours_ ? each_ : 1;
-  const std::size_t longest = static_cast<std::size_t>(blocks) * bytes_;
-  const std::size_t parts = std::max<std::size_t>(div_up(longest, machine_.max_message.value), 1);
-  const Message one = far(bytes_ / parts, false, blocks), near_one = near(bytes_ / parts);
-  const std::int32_t messages = neighbours_ ? hosts_ - 1 : ranks_ - each_;
-  const bool scatters = collective == Collective::kScatter;
-  const Time first =
-      gather_within(bytes_ / parts, false) + (scatters ? to_several(messages, one) : from_several(messages, one));
-  const Time processor = product(messages, scatters ? one.sends : one.receives) +
-                         product(each_ - 1, scatters ? near_one.sends : near_one.receives);
-  const Time pace = std::max(processor, product(messages, one.wire));
-  return first + product(static_cast<std::int64_t>(parts) - 1, pace);
 }
 
 }  // namespace tutti

@@ -20,7 +20,7 @@ namespace tutti {
 class Peers {
  public:
   /// The first two outlive this. The links have the boards of the ranks whose memory is mapped here. `ranks_per_core`:
-  /// that share a core of this host, of this communicator or of others.
+  /// how many ranks share a core of this host, those of the process's other communicators included.
   Peers(Membership& membership, const RankLinks& links, int ranks_per_core)
       : membership_(membership),
         links_(links),

@@ -22,25 +22,10 @@ void BoardExchange::set_own(Rank rank, const CallBoard* board) {
   }
 }
 
-BoardExchange::Peer& BoardExchange::peer(Rank rank) {
-  Peer* peers = peers_.load(std::memory_order_relaxed);  // only the loop's thread stores it
-  if (peers == nullptr) {
-    peers = new Peer[static_cast<std::size_t>(ranks_)];
-    peers_.store(peers, std::memory_order_release);  // pairs with known_peer()
-  }
-  return peers[rank.value];
-}
-
-const BoardExchange::Peer* BoardExchange::known_peer(Rank rank) const {
-  const Peer* const peers = peers_.load(std::memory_order_acquire);  // pairs with peer()
-  return peers == nullptr ? nullptr : peers + rank.value;
-}
-
 const CallBoard* BoardExchange::copy(Rank rank) const {
   static const CallBoard empty{};
-  const Peer* const known = known_peer(rank);
-  const CallBoard* const board = known == nullptr ? nullptr : known->copy.load(std::memory_order_acquire);
-  return board != nullptr ? board : &empty;
+  const CallBoard* const known = copies_[static_cast<std::size_t>(rank.value)].load(std::memory_order_acquire);
+  return known != nullptr ? known : &empty;
 }
 
 std::uint64_t BoardExchange::finalize_of(Rank rank) const {
@@ -50,14 +35,12 @@ std::uint64_t BoardExchange::finalize_of(Rank rank) const {
 }
 
 CallBoard* BoardExchange::writable(Rank rank) {
-  std::unique_ptr<CallBoard>& own = heard_[rank];
-  if (!own) {
-    Peer& known = peer(rank);  // if memory is short, this throws before anything is changed
-    own = std::make_unique<CallBoard>();
-    own->copy_state(copy(rank)->state());
-    known.copy.store(own.get(), std::memory_order_release);
-  }
-  return own.get();
+  if (const auto found = heard_.find(rank); found != heard_.end()) return found->second.get();
+  auto board = std::make_unique<CallBoard>();
+  board->copy_state(copy(rank)->state());
+  CallBoard* const made = heard_.emplace(rank, std::move(board)).first->second.get();
+  copies_[static_cast<std::size_t>(rank.value)].store(made, std::memory_order_release);
+  return made;
 }
 
 bool BoardExchange::publish(Rank rank, const Send& send) {
@@ -106,7 +89,7 @@ void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<C
     found = noted_.insert(noted_.end(), {state, noted.calls, std::make_unique<CallBoard>()});
     write_board(noted, found->board.get());
   }
-  peer(rank).copy.store(found->board.get(), std::memory_order_release);
+  copies_[static_cast<std::size_t>(rank.value)].store(found->board.get(), std::memory_order_release);
 }
 
 void BoardExchange::answer(const std::vector<Rank>& ranks, const Send& send) {
@@ -123,8 +106,7 @@ void BoardExchange::copy_own() {
 }
 
 Clock::duration BoardExchange::unanswered(Rank rank, Clock::time_point now) const {
-  const Peer* const known = known_peer(rank);
-  const Clock::rep since = known == nullptr ? 0 : known->owing_since.load(std::memory_order_relaxed);
+  const Clock::rep since = owing_since_[static_cast<std::size_t>(rank.value)].load(std::memory_order_relaxed);
   return since == 0 ? Clock::duration{} : now.time_since_epoch() - Clock::duration(since);
 }
 
@@ -132,23 +114,22 @@ bool BoardExchange::may_ask(const std::vector<Rank>& ranks, Clock::time_point no
   bool may = false;
   for (const Rank rank : ranks) {
     Clock::rep nothing = 0;
-    may = peer(rank).owing_since.compare_exchange_strong(nothing, now.time_since_epoch().count(),
-                                                         std::memory_order_relaxed) ||
+    may = owing_since_[static_cast<std::size_t>(rank.value)].compare_exchange_strong(
+              nothing, now.time_since_epoch().count(), std::memory_order_relaxed) ||
           may;
   }
   return may;
 }
 
 void BoardExchange::owes_nothing(const std::vector<Rank>& ranks) {
-  if (peers_.load(std::memory_order_relaxed) == nullptr) return;  // nobody was asked
-  for (const Rank rank : ranks) peer(rank).owing_since.store(0, std::memory_order_relaxed);
+  for (const Rank rank : ranks) owing_since_[static_cast<std::size_t>(rank.value)].store(0, std::memory_order_relaxed);
 }
 
 Status BoardExchange::take(const std::vector<Rank>& ranks, ByteView payload) {
   BoardMessage message;
   TUTTI_TRY(decode(payload, &message));
-  const bool known =
-      std::find(ranks.begin(), ranks.end(), message.rank) != ranks.end() && message.state.waiting_for.number() < ranks_;
+  const bool known = std::find(ranks.begin(), ranks.end(), message.rank) != ranks.end() &&
+                     message.state.waiting_for.number() < static_cast<std::int32_t>(copies_.size());
   if (!known) return fail(Code::kRemoteError, "a board of somebody else");
   owes_nothing(ranks);
   if (message.state.heard()) write_board(message, writable(message.rank));

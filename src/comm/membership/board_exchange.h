@@ -25,8 +25,8 @@ class BoardExchange {
   /// Sends one kBoard message; must not block.
   using Send = std::function<void(ByteView message)>;
 
-  explicit BoardExchange(int ranks) : ranks_(ranks) {}
-  ~BoardExchange() { delete[] peers_.load(std::memory_order_acquire); }  // pairs with the release in peer()
+  explicit BoardExchange(int ranks)
+      : copies_(static_cast<std::size_t>(ranks)), owing_since_(static_cast<std::size_t>(ranks)) {}
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
 
@@ -70,17 +70,6 @@ class BoardExchange {
   Status take(const std::vector<Rank>& ranks, ByteView payload);
 
  private:
-  /// What is known of a rank whose board comes in messages.
-  struct Peer {
-    std::atomic<const CallBoard*> copy{nullptr};  ///< releases in writable() and note() pair with copy()'s acquire
-    /// When its process was asked that has not answered since; zero if it owes nothing. Relaxed, because nothing else
-    /// depends on it.
-    std::atomic<Clock::rep> owing_since{0};
-  };
-  /// Loop: makes the peers if there are none yet.
-  Peer& peer(Rank rank);
-  /// Returns nullptr if there are none yet.
-  const Peer* known_peer(Rank rank) const;
   CallBoard* writable(Rank rank);
   /// A board of 2 KiB for all ranks of which the same was noted.
   struct NotedBoard {
@@ -91,13 +80,14 @@ class BoardExchange {
 
   void note(Rank rank, const BoardState& state, const std::vector<Call>& calls);
 
-  const int ranks_;
-  /// These are by rank. There are none until this process asks somebody or hears something, because most communicators
-  /// of many ranks never do. The release in peer() pairs with known_peer()'s acquire.
-  std::atomic<Peer*> peers_{nullptr};
+  /// The copies by rank. Releases in writable() and note() pair with copy()'s acquire.
+  std::vector<std::atomic<const CallBoard*>> copies_;
   std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
   std::vector<NotedBoard> noted_;                     // their boards never change
-  Mutex own_mutex_;                                   // held while an own board is read and sent
+  /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
+  /// nothing else depends on it.
+  std::vector<std::atomic<Clock::rep>> owing_since_;
+  Mutex own_mutex_;  // held while an own board is read and sent
   std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);
 };
 

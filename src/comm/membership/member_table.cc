@@ -33,15 +33,11 @@ void ListenerSlot::end_call() {
   if (--running_ == 0) idle_.notify_all();
 }
 
-namespace {
-/// The rank's number; 0 if there are none yet.
-std::uint64_t number_of(Rank rank, const std::vector<std::uint64_t>& numbers) {
-  return numbers.empty() ? 0 : numbers[static_cast<std::size_t>(rank.value)];
-}
-}  // namespace
-
 MemberTable::MemberTable(TableMessage table)
-    : comm_id_(table.comm_id), members_(std::move(table.members)), lives_(members_.size()) {}
+    : comm_id_(table.comm_id),
+      members_(std::move(table.members)),
+      lives_(members_.size()),
+      last_sequences_(members_.size()) {}
 
 Liveness MemberTable::liveness(Rank rank) const {
   const MutexLock lock(mutex_);
@@ -50,7 +46,7 @@ Liveness MemberTable::liveness(Rank rank) const {
 
 std::uint64_t MemberTable::last_sequence(Rank rank) const {
   const MutexLock lock(mutex_);
-  return number_of(rank, last_sequences_);
+  return last_sequences_[index(rank)];
 }
 
 std::uint64_t MemberTable::finished_by_all() const {
@@ -87,7 +83,6 @@ std::string MemberTable::describe_end(Rank rank) const {
 bool MemberTable::end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note) {
   const MutexLock lock(mutex_);
   if (lives_[index(rank)] != Liveness::kAlive) return false;
-  last_sequences_.resize(members_.size());
   if (!note.empty()) notes_[rank] = note;
   lives_[index(rank)] = liveness;
   last_sequences_[index(rank)] = last_sequence;
@@ -112,7 +107,7 @@ std::vector<MemberEvent> MemberTable::life_events() const {
   // Events that differ in their ranks only stand next to each other, because a message tells the rest of them once.
   for (const MemberEventKind kind : {MemberEventKind::kFinishing, MemberEventKind::kFinished})
     for (Rank rank{0}; rank.value < ranks(); ++rank) {
-      const std::uint64_t progress = number_of(rank, progress_);
+      const std::uint64_t progress = progress_.empty() ? 0 : progress_[index(rank)];
       const bool fits = (progress % 2 == 1) == (kind == MemberEventKind::kFinished);
       if (progress != 0 && fits) items.push_back({rank, kind, progress / 2, {}});
     }

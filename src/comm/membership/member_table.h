@@ -59,7 +59,7 @@ class MemberTable {
   std::string describe_end(Rank rank) const;
 
   /// Ends a rank's life. Only the first end counts; it returns false if there was one before. `note` is for describe();
-  /// who could not be reached has one.
+  /// who could not be reached has one. Takes no memory if it is empty.
   bool end_life(Rank rank, Liveness liveness, std::uint64_t last_sequence, const std::string& note = {});
   /// The rank has come to Finalize, its operation number `sequence`. Returns false if that was known.
   bool set_finishing(Rank rank, std::uint64_t sequence);
@@ -86,8 +86,8 @@ class MemberTable {
   const std::uint64_t comm_id_;
   const std::vector<Member> members_;
   mutable Mutex mutex_;
-  // What follows is by rank, and there may be thousands of ranks. So there are no numbers until the first rank comes to
-  // its end, and a note, which few ranks have, is kept apart.
+  // The next three are by rank, and there may be thousands of ranks. So progress_ has no entries until the first rank
+  // comes to Finalize, and a note, which few ranks have, is kept apart.
   std::vector<Liveness> lives_ TUTTI_GUARDED_BY(mutex_);
   /// The number of the last operation that the rank had finished when it ended.
   std::vector<std::uint64_t> last_sequences_ TUTTI_GUARDED_BY(mutex_);

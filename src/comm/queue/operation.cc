@@ -122,8 +122,9 @@ void Operation::sleep() {
 }
 
 std::chrono::nanoseconds OperationLadder::nap(std::chrono::nanoseconds shortest, int ranks_per_core) const {
-  constexpr std::chrono::nanoseconds kLongest{100'000'000};
-  return std::min({std::max(shortest, ladder_.waited() / 8), ranks_per_core * shortest, kLongest});
+  constexpr std::chrono::nanoseconds kEach{50'000}, kLongest{20'000'000};
+  const std::chrono::nanoseconds longest = std::min(ranks_per_core * kEach, kLongest);
+  return std::max(shortest, std::min<std::chrono::nanoseconds>(ladder_.waited() / 8, longest));
 }
 
 bool OperationLadder::climb(bool moved) {
@@ -160,9 +161,9 @@ void give_up_late(const std::vector<std::unique_ptr<Operation>>& operations, Str
   }
 }
 
-/// Several executors cannot share one futex, so a short sleep bounds what a missed message costs. If only one operation
-/// is left, and none is to come, the thread sleeps on that one's.
-void sleep(const std::vector<std::unique_ptr<Operation>>& operations, bool complete, const OperationLadder& ladder) {
+/// Several executors cannot share one futex, so the thread naps, which bounds what a missed message costs. If only one
+/// operation is left, and none is to come, it sleeps on that one's futex.
+void sleep_on(const std::vector<std::unique_ptr<Operation>>& operations, bool complete, const OperationLadder& ladder) {
   Operation* only = nullptr;
   int left = 0, ranks_per_core = 1;
   for (const auto& operation : operations) {
@@ -171,8 +172,8 @@ void sleep(const std::vector<std::unique_ptr<Operation>>& operations, bool compl
     ++left;
     ranks_per_core = std::max(ranks_per_core, operation->comm().ranks_per_core());
   }
-  if (complete && left == 1 && only->state() == Operation::State::kRunning && !only->is_elsewhere()) {
-    only->comm().call_driver().executor().links().announce_sleep();
+  if (complete && left == 1 && only->can_sleep()) {
+    only->links().announce_sleep();
     return only->sleep();
   }
   std::this_thread::sleep_for(ladder.nap(std::chrono::microseconds{500}, ranks_per_core));
@@ -202,7 +203,7 @@ Status run_all(std::vector<std::unique_ptr<Operation>>* operations, const std::f
     }
     if (ended) break;
     if (ladder.is_check_due()) give_up_late(*operations, &waits);
-    if (ladder.climb(moved != before)) sleep(*operations, complete, ladder);
+    if (ladder.climb(moved != before)) sleep_on(*operations, complete, ladder);
     before = moved;
   }
   if (thrown) std::rethrow_exception(thrown);

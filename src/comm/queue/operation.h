@@ -46,8 +46,11 @@ class Operation {
   bool is_queued() const { return state_ == State::kQueued && !comm_->turns().is_turn(ticket_); }
   /// Ends an operation that has not begun, because its communicator has failed.
   void give_up(Status why);
-  /// Sleeps until something comes that it may wait for, at most 100 ms, after its links' announce_sleep() and if
-  /// another poll moves nothing. It runs, and not elsewhere; the thread that drives it drives nothing else.
+  /// Whether a thread that drives nothing else may sleep on its links' futex: it runs, and not elsewhere.
+  bool can_sleep() const { return state_ == State::kRunning && !is_elsewhere(); }
+  RankLinks& links() { return comm_->call_driver().executor().links(); }
+  /// Sleeps until something comes that it may wait for, at most 100 ms, after links().announce_sleep() and if another
+  /// poll moves nothing. It can sleep.
   void sleep();
   /// How it ended.
   const Status& status() const { return status_; }
@@ -55,9 +58,7 @@ class Operation {
   /// Whether it is on a CUDA stream, so that nothing wakes who waits for it.
   bool is_elsewhere() const { return end_ != nullptr; }
   /// Messages moved so far, for a driver that wants to know whether polling helps.
-  std::uint64_t progress() const {
-    return state_ == State::kRunning && !is_elsewhere() ? comm_->call_driver().executor().progress() : 0;
-  }
+  std::uint64_t progress() const { return can_sleep() ? comm_->call_driver().executor().progress() : 0; }
 
  private:
   State step(bool check);
@@ -92,8 +93,8 @@ class OperationLadder {
   /// Called after a round of polls. `moved`: the round moved something. Returns true if nothing has moved for so long
   /// that the thread may sleep.
   bool climb(bool moved);
-  /// How long the thread then sleeps if nothing wakes it: `shortest`, or an eighth of the wait, at most `shortest` for
-  /// each rank on the core.
+  /// How long the thread then sleeps if nothing wakes it: `shortest`, or an eighth of the wait if that is longer, but
+  /// at most 50 us for each rank on the core, and never more than 20 ms: an abort waits for 50 until it is heard.
   std::chrono::nanoseconds nap(std::chrono::nanoseconds shortest, int ranks_per_core) const;
   /// Whether it is time to ask the communicators about the waits, about once a millisecond.
   bool is_check_due() const { return check_due_; }

@@ -186,8 +186,8 @@ void ProgressThread::retire(Stream* stream, Status status) {
   stream->drained_.notify_all();
 }
 
-// If one operation is under way, the thread sleeps on that operation's futex. If there are several, it looks at them
-// every millisecond, or less often if it shares its core.
+// If one operation is under way, the thread sleeps on that operation's futex. If there are several, it naps between
+// two looks at them.
 void ProgressThread::sleep(const std::vector<Stream*>& active, const OperationLadder& ladder) {
   MutexLock lock(mutex_);
   const std::uint64_t queued = queued_;
@@ -195,7 +195,7 @@ void ProgressThread::sleep(const std::vector<Stream*>& active, const OperationLa
   Stream* const stream = active.front();
   stream->held_by(*this);
   Operation* const only = active.size() == 1 ? stream->items_.front().operation.get() : nullptr;
-  if (only == nullptr || only->state() != Operation::State::kRunning || only->is_elsewhere()) {
+  if (only == nullptr || !only->can_sleep()) {
     int ranks_per_core = 1;
     for (Stream* const one : active) {
       one->held_by(*this);
@@ -206,9 +206,8 @@ void ProgressThread::sleep(const std::vector<Stream*>& active, const OperationLa
     while (!stop_ && queued_ == queued && work_.wait_until(lock, end)) continue;
     return;
   }
-  RankLinks& links = only->comm().call_driver().executor().links();
-  links.announce_sleep();
-  sleeper_ = &links;
+  sleeper_ = &only->links();
+  sleeper_->announce_sleep();
   lock.unlock();
   only->sleep();
   lock.lock();

@@ -37,9 +37,10 @@ void MixedEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprin
 
 ReferenceState MixedEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
   if (route.multicast) return ReferenceState::kNotOffered;
-  if (is_far(route.peer)) return far_->send_reference(route, data, bytes, fingerprint);
-  const ReferenceState state = near_->send_reference(near(route), data, bytes, fingerprint);
-  if (state == ReferenceState::kAgain) far_->look_around();  // as in recv_peek()
+  const bool to_far = is_far(route.peer);
+  const ReferenceState state = to_far ? far_->send_reference(route, data, bytes, fingerprint)
+                                      : near_->send_reference(near(route), data, bytes, fingerprint);
+  if (state == ReferenceState::kAgain && !to_far) far_->look_around();  // as in recv_peek()
   if (state == ReferenceState::kSent) slept_ = {};
   return state;
 }
@@ -47,7 +48,10 @@ ReferenceState MixedEndpoint::send_reference(Route route, const std::byte* data,
 bool MixedEndpoint::references_released(Rank* late) {
   if (!far_->references_released(late)) return false;
   Rank near_late = kNoRank;
-  if (near_->references_released(&near_late)) return true;
+  if (near_->references_released(&near_late)) {
+    slept_ = {};
+    return true;
+  }
   for (std::size_t rank = 0; rank < places_.size(); ++rank)
     if (places_[rank] == near_late.value) *late = Rank{static_cast<int>(rank)};
   return false;
@@ -58,12 +62,16 @@ void MixedEndpoint::revoke_references() {
   near_->revoke_references();
 }
 
-/// How long the next sleep may be if far ranks may have something to send or to receive. A first sleep may miss its
-/// wake-up (docs/design/links.md, "Sleeping"), and is short whatever it is for.
-std::chrono::nanoseconds MixedEndpoint::slice() const {
-  const std::chrono::nanoseconds longest = std::clamp(slept_ / kShare, kLongestSlice, longest_slice_);
-  const bool is_woken = only_near_ && far_->has_written() && slept_.count() > 0;
-  return is_woken ? longest : std::min(longest, std::max(kShortestSlice, slept_));
+/// One thread cannot sleep on shared memory and on connections at once: it sleeps on the former and looks at the latter
+/// in between. This is the pause until the next look if far ranks may have something to send or to receive, longer the
+/// longer nothing comes. A look takes some 10 us of a core, so that hundreds of ranks on a core that wait leave nearly
+/// all of it to those that work: what a far rank sends is seen late by up to an eighth of the wait, by 1 ms at most, or
+/// by 0.1 ms for each rank on the core if that is more. A near rank wakes this one. Only in the first sleep of a wait
+/// this may fail (docs/design/links.md, "Sleeping"), so that is short whatever it is for.
+std::chrono::nanoseconds MixedEndpoint::next_pause() const {
+  const std::chrono::nanoseconds longest = std::clamp(slept_ / kShareOfWait, kLookPause, longest_pause_);
+  const bool is_woken = only_near_ && far_->is_all_written() && slept_.count() > 0;
+  return is_woken ? std::max(longest, kNearPause) : std::min(longest, std::max(kFirstPause, slept_));
 }
 
 void MixedEndpoint::sleep(std::chrono::nanoseconds slice) {
@@ -73,7 +81,7 @@ void MixedEndpoint::sleep(std::chrono::nanoseconds slice) {
     near_->cancel_sleep();
     return;
   }
-  if (!far_->is_unused()) slice = std::min(slice, this->slice());
+  if (!far_->is_unused()) slice = std::min(slice, next_pause());
   const Clock::time_point begin = Clock::now();
   near_->sleep(slice);
   slept_ += Clock::now() - begin;

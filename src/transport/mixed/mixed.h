@@ -1,6 +1,7 @@
 // The mixed endpoint, which has shared memory to the ranks of this host and tcp to all others.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -16,13 +17,13 @@ namespace tutti {
 class MixedEndpoint {
  public:
   /// `near` has the links to the ranks of this host, numbered from 0 in rank order; `places` has, by rank, its number
-  /// there, or -1 if it is far. `ranks_per_core`: that share a core of this host.
+  /// there, or -1 if it is far. `ranks_per_core`: how many ranks share a core of this host.
   MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places,
                 int ranks_per_core = 1)
       : near_(std::move(near)),
         far_(std::move(far)),
         places_(std::move(places)),
-        longest_slice_(ranks_per_core * kLongestSlice) {}
+        longest_pause_(std::max(kLookPause, ranks_per_core * kPauseEach)) {}
 
   Rank rank() const { return far_->rank(); }
   int ranks() const { return far_->ranks(); }
@@ -74,7 +75,7 @@ class MixedEndpoint {
   const CallBoard* board(Rank peer) const { return is_far(peer) ? nullptr : near_->board(near(peer)); }
 
  private:
-  std::chrono::nanoseconds slice() const;
+  std::chrono::nanoseconds next_pause() const;
   bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
   Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
   Route near(Route route) const {
@@ -84,18 +85,17 @@ class MixedEndpoint {
   std::unique_ptr<ShmEndpoint> near_;
   std::unique_ptr<TcpEndpoint> far_;
   const std::vector<int> places_;
-  const std::chrono::nanoseconds longest_slice_;
+  const std::chrono::nanoseconds longest_pause_;
   std::uint64_t moved_ = 0;           // bytes_moved() at the last sleep
   std::chrono::nanoseconds slept_{};  // since a message was sent or received, or bytes moved
+  bool only_near_ = false;            // the next sleep is for one near rank, which wakes this one
 
-  bool only_near_ = false;  // the next sleep is for one near rank, which wakes this one
-
-  /// One thread cannot sleep on shared memory and on connections at once: it sleeps on the former and looks at the
-  /// latter in between, less often the longer nothing comes. Hundreds of ranks on a core that wait for long leave it to
-  /// those that work: a look is an eighth of the wait late then, at most 5 ms for each rank.
-  static constexpr std::chrono::nanoseconds kShortestSlice = std::chrono::microseconds(200);
-  static constexpr std::chrono::nanoseconds kLongestSlice = std::chrono::milliseconds(5);
-  static constexpr int kShare = 8;
+  // See next_pause().
+  static constexpr std::chrono::nanoseconds kFirstPause = std::chrono::microseconds(200);
+  static constexpr std::chrono::nanoseconds kLookPause = std::chrono::milliseconds(1);
+  static constexpr std::chrono::nanoseconds kPauseEach = std::chrono::microseconds(100);  // times the ranks on a core
+  static constexpr std::chrono::nanoseconds kNearPause = std::chrono::milliseconds(5);
+  static constexpr int kShareOfWait = 8;
 };
 static_assert(NetworkEndpoint<MixedEndpoint>);
 

@@ -67,11 +67,10 @@ class TcpEndpoint {
   bool delivered(Rank* late, const Receives& receives = {});
   bool hears(Rank peer);
 
-  /// Whether no far rank has sent or been sent anything: none has connected, and this rank has made no link.
+  /// Whether no far rank has connected to this one, and this one has neither sent to one nor waited for one.
   bool is_unused() const { return made_.empty() && streams_.arrivals() == 0; }
-
   /// Whether nothing waits to be written.
-  bool has_written() const { return unsent_.empty(); }
+  bool is_all_written() const { return unsent_.empty(); }
 
   void announce_sleep(Rank) {}
   void cancel_sleep() {}

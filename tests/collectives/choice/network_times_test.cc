@@ -1,4 +1,5 @@
-// Covers collectives/choice/network_times.cc, collectives/choice/choice_by_time.cc.
+// Covers collectives/choice/network_times.cc, collectives/choice/network_times_of_blocks.cc,
+// collectives/choice/choice_by_time.cc.
 // The closed forms: by hand, and the choice that they make by the simulator's times.
 #include "collectives/choice/network_times.h"
 
@@ -278,13 +279,15 @@ TEST(NetworkTimes, ChooseFastOnOtherNetworks) {
   }
 }
 
-/// Eleven messages and a hop take less time than four hops, by the simulator 42 and 52 us.
+/// Up to 14 messages and a hop take less time than four hops, and up to 18 less than five.
 TEST(NetworkTimes, ChooseABarrierByItsMessages) {
-  for (const int ranks : {12, 16}) {
+  for (int ranks = 9; ranks <= 24; ++ranks) {
     const HostList hosts = uniform_hosts(ranks, 1, false);
     const Topology topology(hosts);
+    const bool few = ranks <= 15 || (ranks >= 17 && ranks <= 19);
     EXPECT_EQ(automatic_algorithm(Collective::kBarrier, Bytes{0}, cluster(hosts), &topology.map()),
-              ranks == 12 ? "all_pairs" : "dissemination");
+              few ? "all_pairs" : "dissemination")
+        << ranks;
   }
 }
 

@@ -1,4 +1,5 @@
-// Covers collectives/choice/rooted_times.cc, collectives/choice/choice_by_time.cc.
+// Covers collectives/choice/rooted_times.cc, collectives/choice/rooted_times_of_blocks.cc,
+// collectives/choice/choice_by_time.cc.
 // The closed forms of collectives with a root: by hand, and the choice that they make by the simulator's times.
 #include "collectives/choice/rooted_times.h"
 
