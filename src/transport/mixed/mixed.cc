@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/clock.h"
+
 namespace tutti {
 
 Capabilities MixedEndpoint::capabilities() const {
