@@ -84,7 +84,7 @@ TEST(Mixed, WhoWaitsToSendANearRankAReferenceGoesOnSendingToTheFar) {
 }
 
 /// Rank 0 waits for somebody who does not come.
-class MixedSleep : public ::testing::Test {
+class TimedMixedSleep : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!ProcessBarrier::enroll()) GTEST_SKIP() << "without barriers that reach other processes all sleeps are short";
@@ -137,19 +137,19 @@ class MixedSleep : public ::testing::Test {
   std::unique_ptr<MixedEndpoint> end_;
 };
 
-TEST_F(MixedSleep, WithoutFarLinksLastsUntilSomebodyWakesIt) {
+TEST_F(TimedMixedSleep, WithoutFarLinksLastsUntilSomebodyWakesIt) {
   open(1);
   EXPECT_LE(count_sleeps(*end_, std::chrono::milliseconds(500)), 10);
 }
 
 // If each of hundreds of ranks looked at its connections every few milliseconds, none of them would get to its work.
-TEST_F(MixedSleep, OfManyRanksOnACoreGetsLongerWithTheWait) {
+TEST_F(TimedMixedSleep, OfManyRanksOnACoreGetsLongerWithTheWait) {
   open(kCrowd);
   use_far_links();
   EXPECT_LE(count_sleeps(*end_, std::chrono::milliseconds(500)), 60);
 }
 
-TEST_F(MixedSleep, IsShortAgainAfterAFarMessage) {
+TEST_F(TimedMixedSleep, IsShortAgainAfterAFarMessage) {
   open(kCrowd);
   use_far_links();
   count_sleeps(*end_, kLong);
@@ -158,7 +158,7 @@ TEST_F(MixedSleep, IsShortAgainAfterAFarMessage) {
   EXPECT_LT(shortest_sleep(*end_), kShort);
 }
 
-TEST_F(MixedSleep, IsShortAgainAfterANearMessage) {
+TEST_F(TimedMixedSleep, IsShortAgainAfterANearMessage) {
   open(kCrowd);
   use_far_links();
   count_sleeps(*end_, kLong);
@@ -168,7 +168,7 @@ TEST_F(MixedSleep, IsShortAgainAfterANearMessage) {
 }
 
 // A near rank wakes it, so it looks at its connections every 5 ms only.
-TEST_F(MixedSleep, ForANearRankIsLongFromItsSecondOn) {
+TEST_F(TimedMixedSleep, ForANearRankIsLongFromItsSecondOn) {
   open(1);
   use_far_links();
   Clock::duration for_any = test::kPatience;
@@ -183,7 +183,7 @@ TEST_F(MixedSleep, ForANearRankIsLongFromItsSecondOn) {
   EXPECT_LT(for_any, std::chrono::milliseconds(4)) << "a far rank does not wake it";
 }
 
-TEST_F(MixedSleep, AFarRankThatConnectsEndsIt) {
+TEST_F(TimedMixedSleep, AFarRankThatConnectsEndsIt) {
   open(1);
   fabric_.tcp_streams(Rank{0}).set_listener([&] { end_->wake(); });
   sleep_once(*end_);
