@@ -239,7 +239,7 @@ long sleeps_of_this_thread() {
   return used.ru_nvcsw;
 }
 
-// Who has one call in the group, or one that is left of it, sleeps until something comes for that one.
+// If a group has one call, or one of its calls is left, its thread sleeps until something comes for that call.
 TEST(Group, WhoWaitsForOneCallSleepsLikeACallAlone) {
   if (!ProcessBarrier::enroll()) GTEST_SKIP() << "without barriers that reach other processes all sleeps are short";
   run_threads(2, [](tuttiComm_t comm, int rank) {

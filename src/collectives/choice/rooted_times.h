@@ -90,7 +90,7 @@ class RootedTimes {
   /// `one` with the processor times that it has if all ranks of a host send or receive such a message at once, and
   /// ranks that share a core take turns.
   Message in_turn(Message one) const;
-  /// What ranks that share a core lose by handing it over. `hops`: of the tree.
+  /// The time that ranks of one core lose by handing it to each other. `hops`: how many the tree has.
   Time handovers(std::int32_t hops) const;
   /// `adds`: who receives it adds it to what it has. `blocks`: of so many bytes each.
   Message far(std::size_t bytes, bool adds = false, std::int64_t blocks = 1) const;
@@ -121,7 +121,7 @@ class RootedTimes {
   Time double_tree_of_hosts(bool adds) const;
   /// The time in which a host's memory moves its ranks' buffers; 0 if they fit in its caches.
   Time memory() const;
-  /// The same where memory has nothing to do while all ranks wait for the network.
+  /// Like memory(), but longer by the pauses in which all ranks wait for the network and memory has nothing to do.
   Time memory_with_pauses() const { return memory() + memory() / 5; }
   /// time_of_further_runs() between hosts.
   Time passes(std::size_t bytes, std::int32_t hops) const;

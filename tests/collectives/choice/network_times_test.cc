@@ -189,7 +189,8 @@ TEST(NetworkTimes, BothLanesOfARingHaveMessages) {
   EXPECT_EQ(NetworkTimes(machine, &topology.map(), Bytes{1 << 20}).ring(), 2 * 7 * 2 * 4 * Time{100'000});
 }
 
-/// With a rank a host there is one message at a time, by hand: a block to the neighbour, two and four further on.
+/// If each host has one rank, each round has one message: of one block, then of two, then of four. Their times are
+/// added up by hand.
 TEST(NetworkTimes, RowsOfOneRankAddUp) {
   const HostList hosts = uniform_hosts(8, 1, false);
   const Topology topology(hosts);
@@ -267,9 +268,7 @@ TEST(NetworkTimes, ChooseFastOnOtherNetworks) {
                         Case{Collective::kAllToAll, 12, 16, 8, of_100_gbit, 64, "hierarchical_2"}}) {
     const HostList hosts = uniform_hosts(c.hosts, c.each, false);
     const Topology topology(hosts);
-    Machine machine = cluster(hosts);
-    machine.costs.cores = c.cores;
-    machine.costs.tcp.wire_kib = c.wire_kib;
+    const Machine machine = cluster(hosts, c.cores, c.wire_kib);
     const Bytes bytes{c.bytes};
     const std::string chosen(automatic_algorithm(c.collective, bytes, machine, &topology.map()));
     const Time best = simulated(c.collective, machine, topology, c.rival, bytes);

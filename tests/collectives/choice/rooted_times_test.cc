@@ -93,8 +93,9 @@ TEST(RootedTimes, TilesFollowOneAnotherInDoubleTrees) {
   EXPECT_EQ(of_256_kib.reduce_double_tree_of_hosts(), of_256_kib.broadcast_double_tree_of_hosts());
 }
 
-/// By hand: on each level of the tree a host's link carries what goes to all its children, and as many parts of the
-/// ring as the longest message has: 15 and 8, then 7 and 4, 3 and 2, 1 and 1. Fourteen parts are still to come then.
+/// The time is computed by hand. On each level of the tree a host's link carries what goes to all its children, and as
+/// many parts of the ring as the longest message has: 15 and 8, then 7 and 4, 3 and 2, 1 and 1. After that fourteen
+/// parts are still to come.
 TEST(RootedTimes, PartsGoAroundWhileOthersAreHandedOut) {
   const HostList hosts = uniform_hosts(16, 1, false);
   const Topology topology(hosts);
@@ -230,9 +231,7 @@ TEST(RootedTimes, ChooseFastBroadcastsOnOtherNetworks) {
                           Layout{5, 32, 32, 81'920, 2097152, true, "hierarchical_double_tree"}}) {
     const HostList hosts = uniform_hosts(c.hosts, c.each, false);
     const Topology topology(hosts);
-    Machine machine = cluster(hosts);
-    machine.costs.cores = c.cores;
-    machine.costs.tcp.wire_kib = c.wire_kib;
+    const Machine machine = cluster(hosts, c.cores, c.wire_kib);
     const Bytes bytes{c.bytes};
     const std::int32_t root = c.last ? machine.ranks - 1 : 0;
     const std::string chosen(automatic_algorithm(Collective::kBroadcast, bytes, machine, &topology.map()));

@@ -20,6 +20,14 @@ inline Machine cluster(const HostList& hosts) {
   return machine;
 }
 
+/// The same hosts with so many cores each, and links that take so long for a KiB.
+inline Machine cluster(const HostList& hosts, int cores, Time wire_kib) {
+  Machine machine = cluster(hosts);
+  machine.costs.cores = cores;
+  machine.costs.tcp.wire_kib = wire_kib;
+  return machine;
+}
+
 /// The time of one call, INT64_MAX if messages cannot hold what the algorithm sends in one.
 inline Time simulated(Collective collective, const Machine& machine, const Topology& topology, const std::string& name,
                       Bytes bytes, std::int32_t root = 0) {
