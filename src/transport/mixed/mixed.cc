@@ -66,10 +66,10 @@ void MixedEndpoint::revoke_references() {
 
 /// One thread cannot sleep on shared memory and on connections at once: it sleeps on the former and looks at the latter
 /// in between. This is the pause until the next look if far ranks may have something to send or to receive, longer the
-/// longer nothing comes. A look takes some 10 us of a core, so that hundreds of ranks on a core that wait leave nearly
-/// all of it to those that work: what a far rank sends is seen late by up to an eighth of the wait, by 1 ms at most, or
-/// by 0.1 ms for each rank on the core if that is more. A near rank wakes this one. Only in the first sleep of a wait
-/// this may fail (docs/design/links.md, "Sleeping"), so that is short whatever it is for.
+/// longer nothing comes. By estimate a look takes 10 us of a core, so hundreds of ranks on a core that wait leave
+/// nearly all of it to those that work: what a far rank sends is seen late by up to an eighth of the wait, by 1 ms at
+/// most, or by 0.1 ms for each rank on the core if that is more. A near rank wakes this one. Only in the first sleep of
+/// a wait this may fail (docs/design/links.md, "Sleeping"), so that is short whatever it is for.
 std::chrono::nanoseconds MixedEndpoint::next_pause() const {
   const std::chrono::nanoseconds longest = std::clamp(slept_ / kShareOfWait, kLookPause, longest_pause_);
   const bool is_woken = only_near_ && far_->is_all_written() && slept_.count() > 0;
