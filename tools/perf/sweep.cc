@@ -20,6 +20,10 @@ namespace {
 
 constexpr int kSweepTurns = 7;
 constexpr double kBlockSeconds = 0.01;  // if -n does not say
+/// A link has so many slots for small messages, which are used in turn. The first use of each is slower, because the
+/// system makes its page then.
+constexpr int kWarmTurns = 16;
+constexpr double kWarmSeconds = 0.3;  // fewer turns where they would take longer
 constexpr int kMaxSweepIterations = 20000;
 
 /// A communicator that runs one algorithm.
@@ -83,6 +87,7 @@ class Sweep {
   tuttiResult_t add(const std::string& name);
   tuttiResult_t prepare(const Row& row, SweepContender* one, std::uint64_t* wrong);
   tuttiResult_t take_turn(const Row& row, SweepContender* one);
+  tuttiResult_t time_of_call(Calls* calls, int count, double* slowest);
   tuttiResult_t average();
 
   const Options& options_;
@@ -140,18 +145,26 @@ tuttiResult_t Sweep::prepare(const Row& row, SweepContender* one, std::uint64_t*
   std::memset(buffers.send, 0, row.send_count * row.type.bytes);  // zeros stay zeros under every operation
   Calls calls(row, op.handle(), rank_, ranks_, one->comm, buffers);
   PERF_TRY(calls.make());
-  const int tries = calls.whole_turns(2);
-  const double start = now();
-  for (int i = 0; i < tries; ++i) PERF_TRY(calls.make());
-  const double mine = std::max((now() - start) / tries, 1e-8);
-  double slowest = mine;
-  PERF_TRY(tuttiAllReduce(&mine, &slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr));
+  const int turn = calls.whole_turns(1);
+  double slowest = 0;
+  PERF_TRY(time_of_call(&calls, turn, &slowest));
+  const int warm_turns = static_cast<int>(std::clamp<double>(kWarmSeconds / (slowest * turn), 0, kWarmTurns));
+  for (int i = 0; i < warm_turns * turn; ++i) PERF_TRY(calls.make());
+  PERF_TRY(time_of_call(&calls, calls.whole_turns(2), &slowest));
   const int iterations = options_.iterations > 0
                              ? options_.iterations
                              : static_cast<int>(std::clamp<double>(kBlockSeconds / slowest, 1, kMaxSweepIterations));
   one->iterations = calls.whole_turns(iterations);
   one->seconds.clear();
   return tuttiSuccess;
+}
+
+/// Makes so many calls. `slowest` is the average time of one, on the rank where that is longest.
+tuttiResult_t Sweep::time_of_call(Calls* calls, int count, double* slowest) {
+  const double start = now();
+  for (int i = 0; i < count; ++i) PERF_TRY(calls->make());
+  const double mine = std::max((now() - start) / count, 1e-8);
+  return tuttiAllReduce(&mine, slowest, 1, tuttiFloat64, tuttiMax, comm_, nullptr);
 }
 
 tuttiResult_t Sweep::take_turn(const Row& row, SweepContender* one) {

@@ -70,7 +70,7 @@ std::vector<DirectPage*> direct_pages_of(const std::vector<ControlPage*>& pages)
 Bytes ShmGeometry::segment_bytes() const { return Bytes(ShmLayout(*this).segment_bytes()); }
 
 std::uint64_t ShmLayout::digest() const {
-  constexpr std::uint64_t kFormat = 0x7475747469000003;  // changes with the layout
+  constexpr std::uint64_t kFormat = 0x7475747469000004;  // changes with the layout
   std::uint64_t digest = mix64(kFormat);
   for (const std::size_t part : {ranks_, lanes_, slots_, slot_stride_, end_}) digest = mix64(digest ^ part);
   return digest | 1;  // never 0, which means: no endpoint yet
@@ -125,11 +125,14 @@ ShmEndpoint::ShmEndpoint(const ShmGeometry& geometry, Rank rank, std::vector<std
 RingMemory ShmEndpoint::ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const {
   std::byte* base = segments_[index(writer.value)]->data();
   return {reinterpret_cast<MessageHeader*>(base + layout_.headers(target, lane, kind)),
-          base + layout_.payloads(target, lane, kind), layout_.payload_stride(kind), layout_.capacity(kind) - 1};
+          base + layout_.payloads(target, lane, kind), static_cast<std::uint32_t>(layout_.payload_stride(kind)),
+          static_cast<std::uint32_t>(layout_.capacity(kind) - 1)};
 }
 
 void ShmEndpoint::make(SendRing* ring, std::size_t target, std::uint16_t lane, RingKind kind) const {
   ring->memory = ring_memory(rank_, target, lane, kind);
+  ring->limit = ring->memory.capacity();
+  ring->slots = FreeSlots(layout_.slots());
   ring->reader = target == peers_.size() ? nullptr : &peers_[target]->sleep_word;
 }
 
@@ -164,8 +167,23 @@ bool ShmEndpoint::find_credit(Route route, Bytes bytes, SendRing* ring) const {
   Rank late = kNoRank;
   const std::uint64_t released = this->released(route, kind_of(bytes), &late);
   const bool has_readers = !route.multicast || segments_.size() > 1;
-  ring->limit = (has_readers ? released : ring->position) + ring->memory.mask + 1;
+  ring->set_released(has_readers ? released : ring->position, static_cast<RingKind>(kind_of(bytes)));
   return ring->has_credit();
+}
+
+std::byte* ShmEndpoint::claim_slot(Route route, Bytes bytes, SendRing* ring) const {
+  if (ring->should_look_for_slots(bytes.value)) find_credit(route, bytes, ring);
+  return ring->has_credit() ? ring->claim_slot(bytes.value) : nullptr;
+}
+
+void ShmEndpoint::commit_slot(SendRing* ring, Bytes bytes, Fingerprint fingerprint) const {
+  ring->commit_slot(bytes.value, fingerprint);
+  wake_readers(*ring);
+}
+
+Peek ShmEndpoint::peek_slot(Route route, Bytes bytes, Fingerprint fingerprint) {
+  const Peek peek = recv_ring(route, bytes).peek_slot(bytes.value, fingerprint);
+  return peek.state == PeekState::kMismatch ? peek_reference(route, bytes, fingerprint) : peek;
 }
 
 bool ShmEndpoint::is_read_by_all(Route route) const {
@@ -176,7 +194,7 @@ bool ShmEndpoint::is_read_by_all(Route route) const {
 }
 
 ReferenceState ShmEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
-  if (bytes.value <= ShmLayout::kCellBytes) return ReferenceState::kNotOffered;
+  if (!is_in_slot(bytes)) return ReferenceState::kNotOffered;
   direct_.offer();
   if (!is_read_by_all(route)) return ReferenceState::kNotOffered;
   SendRing& ring = send_ring(route, bytes);
@@ -191,11 +209,7 @@ ReferenceState ShmEndpoint::send_reference(Route route, const std::byte* data, B
     known->position = ring.position;
   }
   ring.commit_reference(data, bytes.value, fingerprint);
-  if (ring.reader != nullptr) {
-    ring.reader->wake_if_announced(rank_);
-  } else {
-    for (SleepWord* reader : readers_) reader->wake_if_announced(rank_);
-  }
+  wake_readers(ring);
   return ReferenceState::kSent;
 }
 

@@ -36,14 +36,17 @@ class ShmEndpoint {
 
   std::byte* send_claim(Route route, Bytes bytes) {
     SendRing& ring = send_ring(route, bytes);
+    if (is_in_slot(bytes)) [[unlikely]]
+      return claim_slot(route, bytes, &ring);
     if (!ring.has_credit() && !find_credit(route, bytes, &ring)) return nullptr;
-    return ring.claim(bytes.value);
+    return ring.claim_cell(bytes.value);
   }
   void send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
     SendRing& ring = send_ring(route, bytes);
-    ring.commit(bytes.value, fingerprint);
-    if (ring.reader != nullptr) return ring.reader->wake_if_announced(rank_);
-    for (SleepWord* reader : readers_) reader->wake_if_announced(rank_);
+    if (is_in_slot(bytes)) [[unlikely]]
+      return commit_slot(&ring, bytes, fingerprint);
+    ring.commit_cell(bytes.value, fingerprint);
+    wake_readers(ring);
   }
   /// Messages that fit a cell are always copied.
   ReferenceState send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint);
@@ -52,16 +55,15 @@ class ShmEndpoint {
     if (!references_.empty()) direct_.revoke();
   }
   Peek recv_peek(Route route, Bytes bytes, Fingerprint fingerprint) {
-    const Peek peek = recv_ring(route, bytes).peek(bytes.value, fingerprint);
-    if (peek.state == PeekState::kMismatch) [[unlikely]]
-      return peek_reference(route, bytes, fingerprint);
-    return peek;
+    if (is_in_slot(bytes)) [[unlikely]]
+      return peek_slot(route, bytes, fingerprint);
+    return recv_ring(route, bytes).peek_cell(bytes.value, fingerprint);
   }
   void recv_release(Route route, Bytes bytes) {
     RecvRing& ring = recv_ring(route, bytes);
     ring.release();
     ring.writer->wake_if_announced(rank_);
-    if (bytes.value > ShmLayout::kCellBytes) direct_.try_offer_once(route.peer);
+    if (is_in_slot(bytes)) direct_.try_offer_once(route.peer);
   }
 
   void announce_sleep(Rank only);
@@ -74,7 +76,8 @@ class ShmEndpoint {
 
  private:
   static std::size_t index(int value) { return static_cast<std::size_t>(value); }
-  static std::size_t kind_of(Bytes bytes) { return bytes.value > ShmLayout::kCellBytes ? 1 : 0; }
+  static bool is_in_slot(Bytes bytes) { return bytes.value > ShmLayout::kCellBytes; }
+  static std::size_t kind_of(Bytes bytes) { return is_in_slot(bytes) ? 1 : 0; }
   std::size_t send_index(std::size_t target, std::uint16_t lane, std::size_t kind) const {
     return (target << lane_bits_ | lane) * 2 + kind;
   }
@@ -94,8 +97,15 @@ class ShmEndpoint {
       make(&ring, route, static_cast<RingKind>(kind_of(bytes)));
     return ring;
   }
+  std::byte* claim_slot(Route route, Bytes bytes, SendRing* ring) const;
+  void commit_slot(SendRing* ring, Bytes bytes, Fingerprint fingerprint) const;
+  void wake_readers(const SendRing& ring) const {
+    if (ring.reader != nullptr) return ring.reader->wake_if_announced(rank_);
+    for (SleepWord* reader : readers_) reader->wake_if_announced(rank_);
+  }
   bool find_credit(Route route, Bytes bytes, SendRing* ring) const;
   std::uint64_t released(Route route, std::size_t kind, Rank* late) const;
+  Peek peek_slot(Route route, Bytes bytes, Fingerprint fingerprint);
   Peek peek_reference(Route route, Bytes bytes, Fingerprint fingerprint);
   bool is_read_by_all(Route route) const;
   RingMemory ring_memory(Rank writer, std::size_t target, std::uint16_t lane, RingKind kind) const;

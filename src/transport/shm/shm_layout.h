@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "core/call_board.h"
 #include "core/units.h"
@@ -41,6 +42,14 @@ struct alignas(kCacheLine) MessageHeader {
   static constexpr std::uint64_t kReference = std::uint64_t{1} << 63;
   std::uint64_t size;          // with kReference, the payload is the message's address in the writer's memory
   std::byte payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line
+
+  /// Which slot a message is in that is too large for a cell.
+  std::uint64_t slot() const {
+    std::uint64_t number = 0;
+    std::memcpy(&number, payload, sizeof number);
+    return number;
+  }
+  void set_slot(std::uint64_t number) { std::memcpy(payload, &number, sizeof number); }
 };
 static_assert(sizeof(MessageHeader) == kCacheLine);
 
@@ -64,9 +73,9 @@ static_assert(DirectPage::kMostRanks >= ShmGeometry::kMostRanks);
 class ShmLayout {
  public:
   static constexpr std::size_t kPage = 4096;
-  static constexpr std::size_t kCellBytes = 4096;   ///< largest message that goes through cells
-  static constexpr std::uint32_t kCells = 16;       ///< a power of two
-  static constexpr std::uint32_t kMaxSlots = 4096;  ///< far fewer than the 2^16 positions that a header's word counts
+  static constexpr std::size_t kCellBytes = 4096;  ///< largest message that goes through cells
+  static constexpr std::uint32_t kCells = 16;      ///< a power of two
+  static constexpr std::uint32_t kMaxSlots = 64;   ///< a bit each in SendRing
   static constexpr std::size_t kHeaderStride = kCacheLine;
 
   explicit ShmLayout(const ShmGeometry& geometry);

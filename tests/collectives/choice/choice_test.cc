@@ -116,8 +116,8 @@ TEST(Choice, DeterministicModeRefusesTheOtherNames) {
   }
 }
 
-/// All slots of all ranks fit a shared cache, messages stay large enough to be worth a slot, and devices have other
-/// caches.
+/// One slot of each link together fits a shared cache, messages stay large enough to be worth a slot, and devices
+/// have other caches.
 TEST(Choice, TilesOfExchangesKeepTheSlotsInTheCache) {
   const auto message = [](Collective collective, const char* name, int ranks, bool on_device) {
     Machine machine = machine_of(ranks);
@@ -136,9 +136,9 @@ TEST(Choice, TilesOfExchangesKeepTheSlotsInTheCache) {
   for (const auto& [collective, name] : exchanges) {
     SCOPED_TRACE(name);
     EXPECT_EQ(message(collective, name, 2, false), 256u << 10);
-    EXPECT_EQ(message(collective, name, 4, false), 128u << 10);
-    EXPECT_EQ(message(collective, name, 8, false), 32u << 10);
-    EXPECT_EQ(message(collective, name, 64, false), 32u << 10);
+    EXPECT_EQ(message(collective, name, 4, false), 256u << 10);
+    EXPECT_EQ(message(collective, name, 8, false), 64u << 10);
+    EXPECT_EQ(message(collective, name, 64, false), 64u << 10);
     EXPECT_EQ(message(collective, name, 8, true), 256u << 10);
   }
 }
