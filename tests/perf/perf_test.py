@@ -281,6 +281,16 @@ class Sweeps(unittest.TestCase):
                 self.assertIn(name, cell)
             self.assertGreaterEqual(float(cell[6]), 1)
 
+    def test_isolated_calls(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "sweep.json"
+            cells = self.cells("reduce", "--ranks", "3", "-e", "8", "-z", "1", "-J", str(path))
+            report = json.loads(path.read_text())
+        self.assertEqual(len(cells), 1)
+        self.assertTrue(report["config"]["isolated_operations"])
+        self.assertGreater(min(report["sweep"][0]["time_us"].values()), 0)
+        self.assertGreaterEqual(report["sweep"][0]["chosen_by_best"], 1)
+
     def test_threads_and_names_in_force(self):
         cells = self.cells("all_reduce", "--ranks", "2", "--threads", "-e", "8", "-n", "2", "--transport", "inproc")
         self.assertEqual(len(cells), 1)

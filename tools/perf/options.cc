@@ -138,8 +138,8 @@ void check_sweep(const Options& options) {
   if (options.types.size() * options.ops.size() * options.roots.size() > 1 || options.all_roots) {
     throw CLI::ValidationError("--sweep", "takes one type, one operation and one root");
   }
-  if (options.wire != tuttiDataTypeMax || options.deterministic || options.isolated || options.cpu_time) {
-    throw CLI::ValidationError("--sweep", "excludes --wire, --deterministic, -z 1 and -C 1");
+  if (options.wire != tuttiDataTypeMax || options.deterministic || options.cpu_time) {
+    throw CLI::ValidationError("--sweep", "excludes --wire, --deterministic and -C 1");
   }
 }
 

@@ -29,6 +29,9 @@ constexpr std::size_t kLinearCores = 2;
 /// So does the root's core in a reduce of all at once. Up to here that is faster than a chain, with a turn for each
 /// rank.
 constexpr std::size_t kCrowdedReduceBytes = 1024 * 1024;
+/// Reduce-scatter of a crowd, by the bytes of a block: from here on a ring, if there are more ranks than this.
+constexpr std::size_t kCrowdedRingBytes = 128 * 1024;
+constexpr int kCrowdedRingRanks = 16;
 /// Reduce-scatter of a crowd of many ranks, by the bytes of a block. The smallest fit into the headers of messages.
 /// Larger ones, if all ranks exchanged them with all, would take memory of n * n links: recursive halving has few
 /// rounds, and a ring moves the fewest bytes.
@@ -55,6 +58,14 @@ std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
   const std::size_t one_shot = machine.on_device ? kDeviceOneShotBytes / (ranks * ranks) : kOneShotBytes;
   if (bytes <= one_shot || (ranks <= 2 && !machine.on_device)) return "all_pairs";
   return "all_pairs_two_shot";
+}
+
+std::string_view reduce_scatter_name(std::size_t block, const Machine& machine, bool many) {
+  const bool crowd = is_crowd(machine);
+  if (many && crowd && block > kCrowdedScatterSmall && block <= kCrowdedScatterBytes) return "recursive_halving";
+  const bool large = block >= kCrowdedRingBytes && machine.ranks > kCrowdedRingRanks && !machine.deterministic;
+  const bool ring = crowd ? large || (many && block > kCrowdedScatterBytes) : many;
+  return ring ? "ring" : "all_pairs";
 }
 
 /// Whether ranks span hosts.
@@ -142,8 +153,7 @@ std::string_view automatic_algorithm(Collective collective, Bytes bytes_per_bloc
     case Collective::kAllReduce:
       return all_reduce_name(bytes_per_block.value, machine);
     case Collective::kReduceScatter:
-      if (!many || (crowd && bytes <= kCrowdedScatterSmall)) return "all_pairs";
-      return crowd && bytes <= kCrowdedScatterBytes ? "recursive_halving" : "ring";
+      return reduce_scatter_name(bytes, machine, many);
     case Collective::kAllGather:
       return many && !crowd ? "ring" : "all_pairs";
     case Collective::kBroadcast:

@@ -25,20 +25,22 @@ constexpr std::size_t kLocalPairBytes = 256 * 1024;
 constexpr std::size_t kLocalPairTwoShotBytes = 16 * 1024 * 1024;
 /// All-reduce of more ranks: recursive doubling has the fewest rounds; then halving and doubling of a power of two, up
 /// to the smaller of so many bytes a rank and so many in all, two shots of another number of few ranks, or one round
-/// that scatters of more; then the ring.
+/// that scatters of more; then the ring. A crowd over the loopback halves and doubles with any number of ranks.
 constexpr std::size_t kLocalDoublingBytes = 32 * 1024;
 constexpr std::size_t kLocalHalvingBytesARank = 256 * 1024;
 constexpr std::size_t kLocalHalvingBytes = 2 * 1024 * 1024;
+constexpr std::size_t kLocalHalvingCrowdBytes = 1024 * 1024;
 constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
-/// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce, and a reduce to whose root
-/// all send at once, have the fewest turns, but one rank does all the work: up to so many bytes of all ranks together.
-constexpr std::size_t kLocalLinearBytes = 4 * 1024 * 1024;
+/// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce has the fewest turns, but one
+/// rank does all the work: up to so many bytes of all ranks together. So have a broadcast and a reduce whose root
+/// serves all: over the loopback up to the second, between hosts a reduce up to the third of all ranks together.
+constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
+constexpr std::size_t kLocalServedBytes = 64 * 1024;
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
-/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones are all
-/// under way at once, but for those of a crowd over the loopback: above the third they are exchanged pair by pair.
+/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones of an
+/// all-to-all are all under way at once.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
-constexpr std::size_t kLocalAllToAllPairsBytes = 64 * 1024;
 
 /// All-reduce of hosts with several ranks: small data is exchanged by leaders. Few hosts do so up to so many bytes for
 /// each rank of a host, and further ranks than these do not count.
@@ -84,8 +86,11 @@ std::string_view flat_all_reduce(std::size_t bytes, const Machine& machine) {
   if (machine.deterministic || (n == 2 && bytes <= kLocalPairTwoShotBytes)) return "all_pairs_two_shot";
   if (serves_crowd_on_loopback(machine) && bytes <= kLocalLinearBytes / static_cast<std::size_t>(n)) return "linear";
   if (bytes <= kLocalDoublingBytes) return "recursive_doubling";
-  const bool halves = is_power_of_two(machine);
-  const std::size_t halved = std::min(static_cast<std::size_t>(n) * kLocalHalvingBytesARank, kLocalHalvingBytes);
+  const bool crowd = n > kLocalFewRanks && serves_crowd_on_loopback(machine);
+  const bool halves = crowd || is_power_of_two(machine);
+  const std::size_t halved = is_power_of_two(machine)
+                                 ? std::min(static_cast<std::size_t>(n) * kLocalHalvingBytesARank, kLocalHalvingBytes)
+                                 : kLocalHalvingCrowdBytes;
   if (bytes > ring_from(n, halves ? halved : kLocalTwoShotBytes)) return "ring";
   if (halves) return first_held(machine, nullptr, Collective::kAllReduce, {"halving_doubling"}, "ring");
   if (n <= kLocalFewRanks) return "all_pairs_two_shot";
@@ -100,19 +105,22 @@ std::string_view flat_exchange(Collective collective, std::size_t bytes, const M
   return first_held(machine, nullptr, collective, {together, "pat"}, "ring");
 }
 
+std::string_view flat_broadcast(std::size_t bytes, const Machine& machine) {
+  return bytes <= kLocalServedBytes && serves_crowd_on_loopback(machine) ? "all_pairs" : "tree";
+}
+
 std::string_view flat_reduce(std::size_t bytes, const Machine& machine) {
   const bool few = machine.ranks <= kLocalFewRanks && bytes <= kLocalAllPairsBytes;
-  const bool small = bytes <= kLocalAllPairsReduceBytes / static_cast<std::size_t>(machine.ranks);
-  return few || (small && serves_crowd(machine)) ? "all_pairs" : "tree";
+  const std::size_t most =
+      machine.same_host_id ? kLocalServedBytes : kLocalAllPairsReduceBytes / static_cast<std::size_t>(machine.ranks);
+  return few || (bytes <= most && serves_crowd(machine)) ? "all_pairs" : "tree";
 }
 
 std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
   const bool apart = machine.ranks_per_core == 1 && machine.ranks <= kLocalFewRanks;
   const bool together = !apart && bytes <= kLocalTogetherToAllBytes;
   if (together && holds_messages(machine, nullptr, Collective::kAllToAll, "bruck")) return "bruck";
-  if (machine.ranks > kTcpAllPairsBlocks) return all_to_all_by_time(bytes, machine, hosts);
-  const bool in_turn = machine.ranks > kLocalFewRanks && bytes > kLocalAllToAllPairsBytes;
-  return in_turn && serves_crowd_on_loopback(machine) ? "pairwise" : "all_pairs";
+  return machine.ranks > kTcpAllPairsBlocks ? all_to_all_by_time(bytes, machine, hosts) : "all_pairs";
 }
 
 std::string_view flat_barrier(const Machine& machine) {
@@ -133,7 +141,7 @@ std::string_view flat_on_one_system(Collective collective, std::size_t bytes, co
     case Collective::kAllGatherV:  // blocks of different sizes cannot travel together
       return machine.ranks <= kTcpAllPairsBlocks ? "all_pairs" : "ring";
     case Collective::kBroadcast:
-      return "tree";
+      return flat_broadcast(bytes, machine);
     case Collective::kReduce:
       return flat_reduce(bytes, machine);
     case Collective::kGather:

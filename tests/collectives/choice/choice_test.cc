@@ -202,7 +202,9 @@ TEST(Choice, ACrowdHasFewTurns) {
   EXPECT_EQ(name(Collective::kBroadcast, 8, 512, 256), "all_pairs");
   EXPECT_EQ(name(Collective::kAllGather, 8, 512, 256), "all_pairs");
   EXPECT_EQ(name(Collective::kAllToAll, 8, 512, 256), "all_pairs");
-  EXPECT_EQ(name(Collective::kReduceScatter, 16 << 20, 64, 32), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduceScatter, 64 << 10, 64, 32), "all_pairs");
+  EXPECT_EQ(name(Collective::kReduceScatter, 128 << 10, 64, 32), "ring");
+  EXPECT_EQ(name(Collective::kReduceScatter, 16 << 20, 16, 8), "all_pairs");
   EXPECT_EQ(name(Collective::kReduceScatter, 8, 96, 48), "all_pairs");
   EXPECT_EQ(name(Collective::kReduceScatter, 1 << 10, 96, 48), "recursive_halving");
   EXPECT_EQ(name(Collective::kReduceScatter, 1 << 20, 96, 48), "ring") << "the links of all pairs take gigabytes";

@@ -77,7 +77,8 @@ std::vector<std::string> chosen(Collective collective, const Machine& machine, c
 
 const std::string kPairs = "all_pairs", kShots = "all_pairs_two_shot", kDoubling = "recursive_doubling", kRing = "ring";
 const std::string kHalving = "halving_doubling", kLinear = "linear", kTree = "tree";
-const std::string kScatter = "scatter_exchange_1", kBruck = "bruck", kPairwise = "pairwise", kRings = "hierarchical";
+const std::string kScatter = "scatter_exchange_1", kBruck = "bruck", kHalves = "recursive_halving",
+                  kRings = "hierarchical";
 
 /// The algorithms are those that were measured to be fast.
 TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
@@ -94,15 +95,19 @@ TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
         Case{all_reduce, 8, 1, {kPairs, kDoubling, kDoubling, kHalving, kHalving, kHalving, kRing}},
         Case{all_reduce, 12, 1, {kDoubling, kDoubling, kDoubling, kScatter, kRing, kRing, kRing}},
         Case{all_reduce, 16, 8, {kLinear, kLinear, kLinear, kLinear, kLinear, kHalving, kRing}},
-        Case{all_reduce, 32, 16, {kLinear, kLinear, kLinear, kLinear, kHalving, kHalving, kRing}},
+        Case{all_reduce, 24, 12, {kLinear, kLinear, kLinear, kLinear, kLinear, kHalving, kRing}},
+        Case{all_reduce, 48, 24, {kLinear, kLinear, kLinear, kLinear, kHalving, kHalving, kRing}},
         Case{all_reduce, 128, 64, {kDoubling, kDoubling, kDoubling, kHalving, kHalving, kHalving, kRing}},
         Case{reduce, 4, 2, {kPairs, kTree, kTree, kTree, kTree, kTree, kTree}},
-        Case{reduce, 16, 8, {kPairs, kPairs, kTree, kTree, kTree, kTree, kTree}},
-        Case{Collective::kBroadcast, 16, 8, {kTree, kTree, kTree, kTree, kTree, kTree, kTree}},
+        Case{reduce, 16, 8, {kPairs, kPairs, kPairs, kPairs, kTree, kTree, kTree}},
+        Case{Collective::kBroadcast, 16, 8, {kPairs, kPairs, kPairs, kPairs, kTree, kTree, kTree}},
+        Case{Collective::kBroadcast, 16, 2, {kTree, kTree, kTree, kTree, kTree, kTree, kTree}},
         Case{Collective::kAllGather, 4, 2, {kBruck, kBruck, kBruck, kBruck, kRing, kRing, kRing}},
+        Case{Collective::kAllGather, 16, 8, {kBruck, kBruck, kBruck, kBruck, kRing, kRing, kRing}},
+        Case{Collective::kReduceScatter, 16, 8, {kHalves, kHalves, kHalves, kHalves, kRing, kRing, kRing}},
         Case{to_all, 8, 1, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
         Case{to_all, 8, 4, {kBruck, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
-        Case{to_all, 16, 8, {kBruck, kPairs, kPairs, kPairs, kPairwise, kPairwise, kPairwise}},
+        Case{to_all, 16, 8, {kBruck, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
         Case{Collective::kAllGatherV, 16, 8, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}}})
     EXPECT_EQ(chosen(c.collective, loopback_machine(c.ranks, c.ranks_per_core)), c.chosen)
         << name_of(c.collective) << " of " << c.ranks << " ranks, " << c.ranks_per_core << " a core";
