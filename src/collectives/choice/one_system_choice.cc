@@ -37,10 +37,11 @@ constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
-/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones of an
-/// all-to-all are all under way at once.
+/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones are all
+/// under way at once, but for those of a crowd over the loopback: from the third on they are exchanged pair by pair.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
+constexpr std::size_t kLocalPairwiseBytes = 128 * 1024;
 
 /// All-reduce of hosts with several ranks: small data is exchanged by leaders. Few hosts do so up to so many bytes for
 /// each rank of a host, and further ranks than these do not count.
@@ -120,7 +121,9 @@ std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine, cons
   const bool apart = machine.ranks_per_core == 1 && machine.ranks <= kLocalFewRanks;
   const bool together = !apart && bytes <= kLocalTogetherToAllBytes;
   if (together && holds_messages(machine, nullptr, Collective::kAllToAll, "bruck")) return "bruck";
-  return machine.ranks > kTcpAllPairsBlocks ? all_to_all_by_time(bytes, machine, hosts) : "all_pairs";
+  if (machine.ranks > kTcpAllPairsBlocks) return all_to_all_by_time(bytes, machine, hosts);
+  const bool in_turn = machine.ranks > kLocalFewRanks && bytes >= kLocalPairwiseBytes;
+  return in_turn && serves_crowd_on_loopback(machine) ? "pairwise" : "all_pairs";
 }
 
 std::string_view flat_barrier(const Machine& machine) {

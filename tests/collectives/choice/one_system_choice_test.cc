@@ -77,8 +77,8 @@ std::vector<std::string> chosen(Collective collective, const Machine& machine, c
 
 const std::string kPairs = "all_pairs", kShots = "all_pairs_two_shot", kDoubling = "recursive_doubling", kRing = "ring";
 const std::string kHalving = "halving_doubling", kLinear = "linear", kTree = "tree";
-const std::string kScatter = "scatter_exchange_1", kBruck = "bruck", kHalves = "recursive_halving",
-                  kRings = "hierarchical";
+const std::string kScatter = "scatter_exchange_1", kBruck = "bruck", kPairwise = "pairwise", kRings = "hierarchical";
+const std::string kHalves = "recursive_halving";
 
 /// The algorithms are those that were measured to be fast.
 TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
@@ -107,7 +107,7 @@ TEST(OneSystemChoice, OnTheLoopbackFollowsTheRanksAndHowManyShareACore) {
         Case{Collective::kReduceScatter, 16, 8, {kHalves, kHalves, kHalves, kHalves, kRing, kRing, kRing}},
         Case{to_all, 8, 1, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
         Case{to_all, 8, 4, {kBruck, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
-        Case{to_all, 16, 8, {kBruck, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
+        Case{to_all, 16, 8, {kBruck, kPairs, kPairs, kPairs, kPairwise, kPairwise, kPairwise}},
         Case{Collective::kAllGatherV, 16, 8, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}}})
     EXPECT_EQ(chosen(c.collective, loopback_machine(c.ranks, c.ranks_per_core)), c.chosen)
         << name_of(c.collective) << " of " << c.ranks << " ranks, " << c.ranks_per_core << " a core";
