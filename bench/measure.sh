@@ -4,6 +4,7 @@
 #   peers        all_reduce against every peer that is installed (tools/setup.sh --peers), and the memory alone; 30 minutes
 #   race         all_reduce against Open MPI in one process: 2, 4, 8 ranks, in place; 10 minutes
 #   collectives  the other collectives against Open MPI, 2, 4 and 8 ranks; 3 minutes
+#   isolated     calls with a root against Open MPI, each begun by all ranks together, 2, 4 and 8 ranks; 2 minutes
 #   floor        all collectives against the memory alone, 2, 4 and 8 ranks; 4 minutes
 #   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; as root; 5 minutes
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
@@ -18,7 +19,7 @@
 # Nothing else should run. MEASURE_WITH: a command in front, as `chrt -r 20`. The other libraries' settings: docs/measuring.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-questions=(peers race collectives floor tcp hosts options overlap many_ranks costs kernels python torch programs)
+questions=(peers race collectives isolated floor tcp hosts options overlap many_ranks costs kernels python torch programs)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 [ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${questions[@]}"
@@ -76,6 +77,12 @@ measure_collectives() {
   local ranks name
   for ranks in 2 4 8; do
     for name in "${others[@]}" barrier; do run bench/race.sh $ranks -c "$name" -f 8 -e 16M --rounds 6 --pairs 3 --block-ms 3; done
+  done
+}
+measure_isolated() {
+  local ranks name
+  for ranks in 2 4 8; do
+    for name in broadcast gather reduce scatter; do run bench/race.sh $ranks -c "$name" --isolated -f 8 -e 16M --rounds 4 --pairs 3; done
   done
 }
 measure_floor() {

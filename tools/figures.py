@@ -69,7 +69,7 @@ def times_of(run):
 
 class Figures(GpuFigures):
     """Each method named in NAMED makes the lines of one mark."""
-    NAMED = ("measured", "answers", "behind", "peers", "collectives", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
+    NAMED = ("measured", "answers", "behind", "peers", "collectives", "isolated", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
              "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs", *GpuFigures.GPU_NAMED)
 
     def __init__(self, root):
@@ -104,6 +104,7 @@ class Figures(GpuFigures):
         for name in NAMES:
             yield name, "all_reduce in shared memory, 2, 4, 8 ranks", {c: s for c, s in memory.items() if c.against == name}
         yield "openmpi", "the other collectives in shared memory, 2, 4, 8 ranks", libraries(self.of("collectives"))
+        yield "openmpi", "calls with a root that all ranks begin together", self.of("isolated")
         yield "openmpi", "all_reduce in shared memory, 16 to 128 ranks on 2 cores", {
             cell: samples for cell, samples in self.of("many_ranks").items() if cell.against == "openmpi"}
         yield "openmpi", "all_reduce over TCP on one host, 2, 4 ranks", self.of("tcp")
@@ -176,6 +177,10 @@ class Figures(GpuFigures):
         cells = self.of("collectives")
         least = min((cell.size for cell in cells if cell.size), default=0)
         cells = {dataclasses.replace(cell, size=cell.size or least): samples for cell, samples in cells.items()}
+        yield from self.by_size(cells, self.by_ranks(cells))
+
+    def isolated(self):
+        cells = self.of("isolated")
         yield from self.by_size(cells, self.by_ranks(cells))
 
     def floor(self):

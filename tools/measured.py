@@ -62,7 +62,8 @@ def samples_of(run):
             against = FLOOR if run["other"] == "the memory alone" else "openmpi"
             where = "tcp" if run.get("transport") == "tcp" else "memory"
             size = 0 if run["collective"] == "barrier" else row["size"]
-            cell = Cell(where, run["collective"] + (" in place" if run["in_place"] else ""), run["ranks"], against, size, row["state"])
+            name = run["collective"] + (" in place" if run["in_place"] else "") + (" isolated" if run.get("isolated") else "")
+            cell = Cell(where, name, run["ranks"], against, size, row["state"])
             yield cell, Sample(row["ratio"], row.get("tutti_us"), row.get("other_us"), row.get("pairs"))
 
 

@@ -20,6 +20,7 @@ LIBRARIES = NAMES.keys() - {FLOOR}  # others, as the hand-over of cores, are yar
 PANELS = [(f"all_reduce, {ranks} ranks, shared memory", ("peers", "race"), lambda cell, ranks=ranks: cell.ranks == ranks)
           for ranks in (2, 4, 8)]
 PANELS += [("other collectives, shared memory", ("collectives",), lambda cell: cell.size > 0),
+           ("calls with a root, begun together", ("isolated",), lambda cell: True),
            ("all_reduce over TCP on one host", ("tcp",), lambda cell: True),
            ("all_reduce between hosts", ("hosts",), lambda cell: cell.size > 0)]
 

@@ -77,6 +77,7 @@ std::string Tally::json(const Setup& setup) const {
                                 {"redop", "sum"},
                                 {"ranks", setup.ranks},
                                 {"in_place", setup.in_place},
+                                {"isolated", setup.isolated},
                                 {"transport", setup.transport},
                                 {"other", setup.other},
                                 {"near_below_ns", kNearBelow},

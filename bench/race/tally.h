@@ -26,6 +26,7 @@ struct Setup {
   std::string collective = "all_reduce";
   int ranks = 2;
   bool in_place = false;
+  bool isolated = false;          ///< all ranks began each operation together
   std::string transport = "shm";  ///< Tutti's
   std::string other;              ///< whom Tutti raced: the MPI library, as it names itself, or the memory
 };

@@ -82,6 +82,13 @@ class Tables(Root):
         self.write("collectives", *gathers, barrier)
         self.assertEqual(self.lines("collectives")[2:], ["| barrier | -; 0.50 |  |", "| gather | **0.90**; - | -; 0.70 |"])
 
+    def test_calls_that_all_begin_together_stand_apart(self):
+        self.write("collectives", {**race(0.7), "collective": "gather", "isolated": False})
+        self.write("isolated", {**race(1.5), "collective": "gather", "isolated": True})
+        self.assertEqual(self.lines("collectives")[2:], ["| gather | 0.70 |"])
+        self.assertEqual(self.lines("isolated")[2:], ["| gather isolated | **1.50** |"])
+        self.assertEqual(self.lines("behind"), ["* Open MPI, gather isolated, shared memory, 2 ranks: 8 B near 1.50"])
+
     def test_hosts(self):
         row = {"size": 1 << 20, "tutti_us": 5.0, "peers": {"openmpi": {"time_us": 10.0, "ratio": 0.5}}}
         barrier = {**row, "size": 0}
