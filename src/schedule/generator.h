@@ -68,7 +68,7 @@ enum class Tiles : std::uint8_t {
   kDownRanks,  ///< tiles follow one another down a chain of all ranks, which should be full
   kDownHosts,  ///< the same down a chain of hosts
   kDownTrees,  ///< the same down trees of hosts, or up
-  kInCache,    ///< each rank of a host writes to all others in turn: all slots should stay in a cache
+  kInCache,    ///< each rank of a host writes to all others in turn: what is under way should stay in a cache
 };
 
 /// Where large calls gain by a second lane. One thread drives all lanes of a rank, so lanes only cost messages, except

@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kSweepTurns = 7;
 constexpr double kBlockSeconds = 0.01;  // if -n does not say
-/// A link has so many slots for small messages, which are used in turn. The first use of each is slower, because the
+/// A link has so many cells for small messages, which are used in turn. The first use of each is slower, because the
 /// system makes its page then.
 constexpr int kWarmTurns = 16;
 constexpr double kWarmSeconds = 0.3;  // fewer turns where they would take longer

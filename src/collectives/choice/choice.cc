@@ -43,9 +43,9 @@ constexpr std::size_t kManyRanksSmall = 64 * 1024;
 constexpr std::size_t kTwoLaneBytes = 256 * 1024;
 /// A chain moves tiles in step: enough of them to fill it, none smaller than this.
 constexpr std::size_t kChainTileBytes = 16 * 1024;
-/// What one slot of each link of a host may hold together and still leave room in a cache that two cores share; and
-/// messages that are not made smaller for it.
-constexpr std::size_t kSlotsInCache = std::size_t{4} << 20;
+/// An exchange has two messages of each link under way. What these may hold together and still leave room in a cache
+/// that two cores share; and messages that are not made smaller for it.
+constexpr std::size_t kSlotsInCache = std::size_t{8} << 20;
 constexpr std::size_t kLeastMessage = 64 * 1024;
 
 std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
@@ -96,10 +96,10 @@ int lanes_for(const Algorithm& algorithm, std::size_t bytes, const Machine& mach
   return std::clamp(machine.lanes, 1, most);
 }
 
-/// Every rank has a link to each other, which uses its first slot again as long as that is free in time.
+/// Every rank has a link to each other. Further slots than its first two are used only if these are not free in time.
 std::size_t message_in_cache(const Machine& machine) {
   const auto ranks = static_cast<std::size_t>(machine.ranks);
-  return std::max(kSlotsInCache / (ranks * ranks), kLeastMessage);
+  return std::max(kSlotsInCache / (2 * ranks * ranks), kLeastMessage);
 }
 
 /// A tile has `parts`, each of them a message.

@@ -32,15 +32,17 @@ constexpr std::size_t kLocalHalvingBytes = 2 * 1024 * 1024;
 constexpr std::size_t kLocalHalvingCrowdBytes = 1024 * 1024;
 constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 /// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce has the fewest turns, but one
-/// rank does all the work: up to so many bytes of all ranks together. So have a broadcast and a reduce whose root
-/// serves all: over the loopback up to the second, between hosts a reduce up to the third of all ranks together.
+/// rank does all the work: up to so many bytes of all ranks together.
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
+/// So it is in a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
+/// Between hosts it pays for a reduce alone, up to so many bytes of all ranks together.
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
-/// Blocks up to here travel together in log2 n rounds, those of an all-to-all up to the second. Larger ones are all
-/// under way at once, but for those of a crowd over the loopback: from the third on they are exchanged pair by pair.
+/// Blocks up to here travel together in log2 n rounds; larger ones are all under way at once.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
+/// Those of an all-to-all do so up to here.
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
+/// From here on those of an all-to-all in a crowd over the loopback are exchanged pair by pair.
 constexpr std::size_t kLocalPairwiseBytes = 128 * 1024;
 
 /// All-reduce of hosts with several ranks: small data is exchanged by leaders. Few hosts do so up to so many bytes for

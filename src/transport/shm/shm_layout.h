@@ -40,8 +40,9 @@ struct alignas(kCacheLine) MessageHeader {
   static constexpr std::size_t kInline = 48;
   std::atomic<std::uint64_t> word;
   static constexpr std::uint64_t kReference = std::uint64_t{1} << 63;
-  std::uint64_t size;          // with kReference, the payload is the message's address in the writer's memory
-  std::byte payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line
+  std::uint64_t size;  // with kReference, the payload is the message's address in the writer's memory
+  std::byte
+      payload[kInline];  // of a message of at most kInline bytes: flag and data cross in one line; else see slot()
 
   /// Which slot a message is in that is too large for a cell.
   std::uint64_t slot() const {

@@ -46,12 +46,12 @@ class FreeSlots {
   bool has_claim() const { return claimed_ != 0; }
   /// The slot stays the same until take(). A large message gets the lowest that is free, so that as few of them fill
   /// the caches as there are messages under way; a smaller one the first from `next` on, because the lines that a
-  /// reader has just read are the slowest to write.
+  /// reader has just read are the slowest to write. It is below `mask` even if a faulty peer's counts leave no bit.
   std::uint64_t claim(bool large, std::uint64_t next, std::uint32_t mask) {
     if (claimed_ == 0) {
       const std::uint64_t later = large ? free_ : free_ >> next << next;
       const auto slot = static_cast<std::uint32_t>(std::countr_zero(later != 0 ? later : free_));
-      claimed_ = (slot & mask) + 1;  // masked, because a faulty peer's counts may leave no bit
+      claimed_ = (slot & mask) + 1;
     }
     return claimed_ - 1;
   }
@@ -107,7 +107,7 @@ struct alignas(kCacheLine) SendRing {
   /// alone, if several are under way.
   bool should_look_for_slots(std::size_t bytes) const {
     const bool pays = bytes >= kLargeBytes && under_way() >= kSlotsWithoutALook;
-    return !slots.has_claim() && (pays || !has_credit());
+    return !has_credit() || (pays && !slots.has_claim());
   }
   /// Needs a credit.
   std::byte* claim_slot(std::size_t bytes) {
@@ -145,6 +145,7 @@ struct alignas(kCacheLine) SendRing {
   static constexpr std::uint64_t kSlotsWithoutALook = 2;
   static constexpr std::size_t kLargeBytes = 64 * 1024;
 };
+static_assert(sizeof(SendRing) == kCacheLine);
 
 /// The reader's end: private to the endpoint, one cache line long.
 struct alignas(kCacheLine) RecvRing {

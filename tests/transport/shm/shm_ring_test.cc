@@ -116,13 +116,95 @@ TEST_F(ShmSlots, AFaultyPeersCountsAndNumbersEndNothingAndLeadNowhereElse) {
     ASSERT_GE(offset, first);
     ASSERT_LT(offset, end);
   }
-  headers[0].set_slot(random() | 64);
-  for (int i = 0; i < 8; ++i) {
-    const Peek peek = reader_->recv_peek(unicast(Rank(0)), kLargeSlot, mix64(static_cast<std::uint64_t>(i)));
-    if (peek.state != PeekState::kReady) continue;
-    ASSERT_GE(peek.data, segments_[0]->data() + first);
-    ASSERT_LT(peek.data, segments_[0]->data() + end);
+}
+
+TEST_F(ShmSlots, AFaultyPeersNumberLeadsAReaderToASlot) {
+  const ShmLayout layout(kRingGeometry);
+  std::byte* const segment = segments_[0]->data();
+  auto* const headers = reinterpret_cast<MessageHeader*>(segment + layout.headers(1, 0, RingKind::kSlots));
+  const std::size_t first = layout.payloads(1, 0, RingKind::kSlots);
+  ASSERT_NE(send(unicast(Rank(1)), kLargeSlot), nullptr);
+  for (const std::uint64_t number : {std::uint64_t{8}, std::uint64_t{1} << 40, ~std::uint64_t{0}}) {
+    headers[0].set_slot(number);
+    const Peek peek = reader_->recv_peek(unicast(Rank(0)), kLargeSlot, mix64(0));
+    ASSERT_EQ(peek.state, PeekState::kReady);
+    EXPECT_GE(peek.data, segment + first);
+    EXPECT_LT(peek.data, segment + first + layout.slots() * layout.payload_stride(RingKind::kSlots));
   }
+}
+
+/// A ring of four slots of 64 bytes in plain memory.
+struct PlainRing {
+  MessageHeader headers[4] = {};
+  std::byte slots[4 * 64] = {};
+  SendRing ring{RingMemory{headers, slots, 64, 3}, 0, 4, nullptr, FreeSlots(4)};
+
+  std::ptrdiff_t claim(Bytes bytes) { return (ring.claim_slot(bytes.value) - slots) / 64; }
+  std::ptrdiff_t send(Bytes bytes) {
+    const std::ptrdiff_t slot = claim(bytes);
+    ring.commit_slot(bytes.value, 1);
+    return slot;
+  }
+  /// The address looks like the number of that slot.
+  void send_reference(std::uintptr_t slot) {
+    ring.commit_reference(reinterpret_cast<const std::byte*>(0x1000 + slot), kLargeSlot.value, 1);
+  }
+  void release(std::uint64_t before) { ring.set_released(before, RingKind::kSlots); }
+};
+
+TEST(SlotRing, AReferenceGivesNoSlotBack) {
+  PlainRing plain;
+  EXPECT_EQ(plain.send(kLargeSlot), 0);
+  plain.send_reference(1);
+  EXPECT_EQ(plain.send(kLargeSlot), 1);
+  plain.release(2);
+  EXPECT_EQ(plain.send(kLargeSlot), 0);
+  EXPECT_EQ(plain.send(kLargeSlot), 2) << "the message in slot 1 is still under way";
+}
+
+TEST(SlotRing, AGivenUpClaimKeepsNobodyFromLooking) {
+  PlainRing plain;
+  EXPECT_EQ(plain.claim(kLargeSlot), 0);
+  for (int i = 0; i < 4; ++i) plain.send_reference(0);
+  EXPECT_FALSE(plain.ring.has_credit());
+  EXPECT_TRUE(plain.ring.should_look_for_slots(kLargeSlot.value));
+  plain.release(4);
+  EXPECT_TRUE(plain.ring.has_credit());
+  EXPECT_EQ(plain.claim(kSmallSlot), 0) << "a claim stays where it is";
+}
+
+TEST(SlotRing, SmallerMessagesBeginAtTheSlotOfTheirPosition) {
+  PlainRing plain;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(plain.send(kLargeSlot), 0);
+    plain.release(i + 1);
+  }
+  EXPECT_EQ(plain.send(kSmallSlot), 3);
+  EXPECT_EQ(plain.send(kSmallSlot), 0);
+  EXPECT_EQ(plain.send(kLargeSlot), 1);
+  EXPECT_EQ(plain.send(kSmallSlot), 2);
+}
+
+TEST(FreeSlots, AreAsManyAsWereMade) {
+  for (const std::uint64_t count : {2u, 4u, 64u}) {
+    FreeSlots slots(count);
+    const auto mask = static_cast<std::uint32_t>(count - 1);
+    for (std::uint64_t slot = 0; slot < count; ++slot) {
+      EXPECT_EQ(slots.claim(true, 0, mask), slot);
+      EXPECT_EQ(slots.take(), slot);
+    }
+    EXPECT_LT(slots.claim(true, 0, mask), count) << "a faulty peer's count promised one more";
+    EXPECT_LT(slots.take(), count);
+  }
+}
+
+TEST(FreeSlots, AClaimStaysIfALowerOneIsGivenBack) {
+  FreeSlots slots(4);
+  EXPECT_EQ(slots.claim(true, 0, 3), 0u);
+  slots.take();
+  EXPECT_EQ(slots.claim(true, 0, 3), 1u);
+  slots.give_back(0);
+  EXPECT_EQ(slots.claim(true, 0, 3), 1u);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ TEST(ShmEndpoint, OpenRefusesWhatDoesNotFit) {
   EXPECT_EQ(code(geometry, 0, {segments[0], nullptr}), Code::kInternalError);
   EXPECT_EQ(code({2, 2, Bytes(65536), 2}, 0, segments), Code::kInternalError);
   EXPECT_EQ(code({2, 1, Bytes(100), 2}, 0, segments), Code::kInternalError);
-  EXPECT_EQ(code({2, 1, Bytes(65536), 1u << 20}, 0, segments), Code::kInternalError);
+  EXPECT_EQ(code({2, 1, Bytes(65536), 65}, 0, segments), Code::kInternalError);
   EXPECT_EQ(endpoint, nullptr);
   EXPECT_EQ(code(geometry, 0, segments), Code::kOk);
   EXPECT_EQ(code(geometry, 0, segments), Code::kInternalError);  // a segment serves one endpoint
