@@ -91,7 +91,7 @@ class Race {
     return slowest;
   }
 
-  /// Of the slowest rank of each operation.
+  /// All ranks begin each operation together, and its time is that of its slowest rank.
   double isolated_block(bool ours, std::size_t bytes, int iterations) {
     double total = 0;
     for (int i = 0; i < iterations; ++i) {
@@ -99,7 +99,7 @@ class Race {
       operate(ours, bytes);
       const double mine = MPI_Wtime() - start;
       double slowest = 0;
-      MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);  // all wait for all
+      MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);  // also waits for all
       total += slowest;
     }
     return total / iterations;

@@ -61,11 +61,13 @@ std::string_view all_reduce_name(std::size_t bytes, const Machine& machine) {
 }
 
 std::string_view reduce_scatter_name(std::size_t block, const Machine& machine, bool many) {
-  const bool crowd = is_crowd(machine);
-  if (many && crowd && block > kCrowdedScatterSmall && block <= kCrowdedScatterBytes) return "recursive_halving";
+  if (!is_crowd(machine)) return many ? "ring" : "all_pairs";
+  if (many) {
+    if (block <= kCrowdedScatterSmall) return "all_pairs";
+    return block <= kCrowdedScatterBytes ? "recursive_halving" : "ring";
+  }
   const bool large = block >= kCrowdedRingBytes && machine.ranks > kCrowdedRingRanks && !machine.deterministic;
-  const bool ring = crowd ? large || (many && block > kCrowdedScatterBytes) : many;
-  return ring ? "ring" : "all_pairs";
+  return large ? "ring" : "all_pairs";
 }
 
 /// Whether ranks span hosts.

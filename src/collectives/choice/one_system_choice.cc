@@ -34,13 +34,13 @@ constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 /// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce has the fewest turns, but one
 /// rank does all the work: up to so many bytes of all ranks together.
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
-/// So it is in a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
+/// The same holds for a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
 /// Between hosts it pays for a reduce alone, up to so many bytes of all ranks together.
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
-/// Blocks up to here travel together in log2 n rounds; larger ones are all under way at once.
+/// Blocks of an all-gather or reduce-scatter travel together in log2 n rounds up to here, and around a ring above.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
-/// Those of an all-to-all do so up to here.
+/// Those of an all-to-all travel together up to here; larger ones are all under way at once.
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
 /// From here on those of an all-to-all in a crowd over the loopback are exchanged pair by pair.
 constexpr std::size_t kLocalPairwiseBytes = 128 * 1024;

@@ -78,7 +78,8 @@ inline void fetch_for_writing(const void* line) {
   __builtin_prefetch(line, 1);
 #endif
 }
-/// This does so for the first lines of so many bytes.
+
+/// Takes the first lines of so many bytes away in the same way.
 inline void fetch_for_writing(const std::byte* begin, std::size_t bytes) {
   constexpr std::size_t kFetchAhead = 1024;
   for (std::size_t at = 0; at < bytes && at < kFetchAhead; at += kCacheLine) fetch_for_writing(begin + at);
@@ -139,7 +140,7 @@ struct alignas(kCacheLine) SendRing {
   void publish(std::uint64_t size, Fingerprint fingerprint) {
     MessageHeader& header = memory.header(position);
     header.size = size;
-    header.word.store(RingMemory::word(position, fingerprint), std::memory_order_release);  // pairs with peek()
+    header.word.store(RingMemory::word(position, fingerprint), std::memory_order_release);  // pairs with RecvRing
     ++position;
   }
   static constexpr std::uint64_t kSlotsWithoutALook = 2;
@@ -162,7 +163,8 @@ struct alignas(kCacheLine) RecvRing {
     const PeekState state = look(bytes, fingerprint);
     if (state != PeekState::kReady) return {state, nullptr};
     const std::uint64_t slot = memory.header(position).slot();
-    // The processor guesses that the slot is the next one, and so fetches the data before the header line is here.
+    // Smaller messages mostly go in turn. So the processor guesses this branch, and fetches the data before the header
+    // line has arrived.
     if (slot == (position & memory.mask)) [[likely]]
       return {state, memory.place(position)};
     return {state, memory.place(slot)};

@@ -20,7 +20,7 @@ inline Machine cluster(const HostList& hosts) {
   return machine;
 }
 
-/// The same hosts with so many cores each, and links that take so long for a KiB.
+/// Makes the machine of cluster(hosts), but its hosts have `cores` each, and a KiB takes their links `wire_kib`.
 inline Machine cluster(const HostList& hosts, int cores, Time wire_kib) {
   Machine machine = cluster(hosts);
   machine.costs.cores = cores;
