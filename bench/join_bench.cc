@@ -6,6 +6,7 @@
 //
 // The processes are forked first, so that starting programs is not what is measured; the id passes through memory.
 // TUTTI_TRANSPORT and the other settings count.
+#include <malloc.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -41,6 +42,7 @@ struct Page {
   std::atomic<int> counted;  // processes whose memory is in the sum
   std::atomic<int> failed;
   std::atomic<long> private_kib;
+  std::atomic<long> heap_bytes;
   std::atomic<long> proportional_kib;
   tuttiUniqueId id;  // before its gate opens
 };
@@ -74,6 +76,8 @@ struct Gates {
 };
 
 void count_memory(Page& page) {
+  const struct mallinfo2 heap = ::mallinfo2();
+  page.heap_bytes.fetch_add(static_cast<long>(heap.uordblks + heap.hblkhd));
   std::ifstream rollup("/proc/self/smaps_rollup");
   for (std::string line; std::getline(rollup, line);) {
     if (line.rfind("Pss:", 0) == 0) page.proportional_kib.fetch_add(std::atol(line.c_str() + 4));
@@ -177,10 +181,12 @@ int measure(int ranks, int processes, int hosts) {
   const double mib_each = 1024.0 * processes;
   std::printf(
       "%5d ranks %5d processes %4d hosts: join %7.3f s, first sum %7.3f s, second %7.3f s, leave %7.3f s, "
-      "processor %7.2f s; a process has %.2f MiB of its own, %.2f with its share%s\n",
+      "processor %7.2f s; a process has %.2f MiB of its own, %.2f with its share, %.0f bytes "
+      "of heap in use%s\n",
       ranks, processes, hosts, join.count(), first_sum.count(), second_sum.count(), leave.count(), processor_seconds(),
       static_cast<double>(page.private_kib.load()) / mib_each,
-      static_cast<double>(page.proportional_kib.load()) / mib_each, page.failed.load() > 0 ? ", FAILED" : "");
+      static_cast<double>(page.proportional_kib.load()) / mib_each,
+      static_cast<double>(page.heap_bytes.load()) / processes, page.failed.load() > 0 ? ", FAILED" : "");
   return page.failed.load() > 0 ? 1 : 0;
 }
 

@@ -59,10 +59,7 @@ Status make_inproc(const CreateOptions& options, const JoinResult& joined, const
 
 Status open_tcp(const CreateOptions& options, const JoinResult& joined, const std::vector<Rank>& near,
                 std::unique_ptr<TcpEndpoint>* endpoint) {
-  TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, {}};
-  place.far.reserve(static_cast<std::size_t>(options.ranks) - near.size());
-  for (Rank peer{0}; peer.value < options.ranks; ++peer)
-    if (!std::binary_search(near.begin(), near.end(), peer)) place.far.push_back(peer);
+  TcpEndpoint::Place place{Rank{options.rank}, options.ranks, kLanes + 1, near};
   const std::uint64_t id = joined.membership->comm_id();
   const bool all_by_tcp = options.settings.transport == TransportKind::kTcp || have_a_host_each(joined.hosts);
   const Bytes largest = largest_message(options.settings.shm_slot_bytes, all_by_tcp);
@@ -80,13 +77,11 @@ Status make_mixed(const CreateOptions& options, const JoinResult& joined, const 
     *executor = std::make_unique<CpuExecutor<TcpEndpoint>>(std::move(far), ladder, point_to_point_policy(options));
     return {};
   }
-  std::vector<int> places(static_cast<std::size_t>(options.ranks), -1);
-  for (std::size_t i = 0; i < near.size(); ++i) places[static_cast<std::size_t>(near[i].value)] = static_cast<int>(i);
   std::unique_ptr<ShmEndpoint> endpoint;
   TUTTI_TRY(open_shm(options, joined, near, &endpoint));
   *executor = std::make_unique<CpuExecutor<MixedEndpoint>>(
-      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), std::move(places), ladder.ranks_per_core),
-      ladder, point_to_point_policy(options));
+      std::make_unique<MixedEndpoint>(std::move(endpoint), std::move(far), near, ladder.ranks_per_core), ladder,
+      point_to_point_policy(options));
   return {};
 }
 

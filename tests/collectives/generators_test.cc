@@ -140,7 +140,7 @@ constexpr std::int32_t kIndexOf[] = {0, 0, 1, 1};
 constexpr std::int32_t kFirst[] = {0, 2, 4};
 constexpr std::int32_t kMembers[] = {0, 2, 1, 3};
 constexpr std::int32_t kSameIndex[] = {0, 1, 2, 3};
-constexpr HostMap kDealt{2, 2, 2, kHostOf, kIndexOf, kFirst, kMembers, kSameIndex};
+constexpr HostMap kDealt{2, 2, 2, false, {kHostOf, kIndexOf, kFirst, kMembers, kSameIndex}};
 constexpr Shape kRank2{4, 2, 0, 1, &kDealt};
 
 // Rank 2 is driver 1 of host 0: chunks 2 and 3 are its share, chunks 0 and 1 that of rank 0; rank 3 is its peer.

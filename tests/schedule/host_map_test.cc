@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <vector>
+
 #include "schedule/peer_list.h"
 #include "schedule/step_builder.h"
 #include "schedule/topologies.h"
@@ -19,18 +21,41 @@ std::vector<std::int32_t> list(std::int32_t rank, const PeerList& peers) {
   return ranks;
 }
 
+using Numbers = std::vector<std::int32_t>;
+
+/// What `get` returns for 0, 1, ..., count - 1.
+template <class Get>
+Numbers of_each(std::int32_t count, const Get& get) {
+  Numbers numbers;
+  for (std::int32_t i = 0; i < count; ++i) numbers.push_back(get(i));
+  return numbers;
+}
+
 TEST(Topology, NumbersHostsInOrderOfTheirFirstRanks) {
   const Topology topology(HostList{7, 3, 3, 7, 5, 3});
   const HostMap& map = topology.map();
   EXPECT_EQ(map.hosts, 3);
   EXPECT_EQ(map.fewest, 1);
   EXPECT_EQ(map.most, 3);
-  EXPECT_EQ(std::vector<std::int32_t>(map.host_of, map.host_of + 6), (std::vector<std::int32_t>{0, 1, 1, 0, 2, 1}));
-  EXPECT_EQ(std::vector<std::int32_t>(map.index_of, map.index_of + 6), (std::vector<std::int32_t>{0, 0, 1, 1, 0, 2}));
-  EXPECT_EQ(std::vector<std::int32_t>(map.first, map.first + 4), (std::vector<std::int32_t>{0, 2, 5, 6}));
-  EXPECT_EQ(std::vector<std::int32_t>(map.members, map.members + 6), (std::vector<std::int32_t>{0, 3, 1, 2, 5, 4}));
-  EXPECT_EQ(std::vector<std::int32_t>(map.same_index, map.same_index + 3), (std::vector<std::int32_t>{0, 1, 4}));
+  EXPECT_EQ(of_each(6, [&](std::int32_t rank) { return map.host_of(rank); }), (Numbers{0, 1, 1, 0, 2, 1}));
+  EXPECT_EQ(of_each(6, [&](std::int32_t rank) { return map.index_of(rank); }), (Numbers{0, 0, 1, 1, 0, 2}));
+  EXPECT_EQ(of_each(3, [&](std::int32_t host) { return map.size_of(host); }), (Numbers{2, 3, 1}));
+  EXPECT_EQ(ranks_of_host(map, 1), (Numbers{1, 2, 5}));
+  EXPECT_EQ(ranks_with_index(map, 0), (Numbers{0, 1, 4}));
   EXPECT_FALSE(map.follow_one_another);
+}
+
+TEST(Topology, NeedsNoListsWhereHostsAreAlikeAndTheirRanksFollowOneAnother) {
+  EXPECT_TRUE(Topology(HostList{7, 7, 3, 3, 3}).map().has_lists());
+  EXPECT_TRUE(Topology(HostList{7, 3, 7, 3}).map().has_lists());
+  const Topology topology(HostList{7, 7, 7, 3, 3, 3});
+  const HostMap& map = topology.map();
+  EXPECT_FALSE(map.has_lists());
+  EXPECT_EQ(of_each(6, [&](std::int32_t rank) { return map.host_of(rank); }), (Numbers{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(of_each(6, [&](std::int32_t rank) { return map.index_of(rank); }), (Numbers{0, 1, 2, 0, 1, 2}));
+  EXPECT_EQ(of_each(2, [&](std::int32_t host) { return map.size_of(host); }), (Numbers{3, 3}));
+  EXPECT_EQ(ranks_of_host(map, 1), (Numbers{3, 4, 5}));
+  EXPECT_EQ(ranks_with_index(map, 2), (Numbers{2, 5}));
 }
 
 TEST(Topology, SaysWhetherRanksOfAHostFollowOneAnother) {
@@ -70,6 +95,27 @@ TEST(Topology, GroupsOfHosts) {
   EXPECT_EQ(list(5, senders_of(Shape{8, 5, 0, 1, nullptr}, from_group(2, 4))), (std::vector<std::int32_t>{1, 3, 5, 7}));
   EXPECT_EQ(HostGroup::from_peer(HostGroup{448, 7}.as_peer()).distance, 448);
   EXPECT_EQ(HostGroup::from_peer(HostGroup{448, 7}.as_peer()).members, 7);
+}
+
+/// Four hosts of three ranks, with lists, because another host has two ranks, and without.
+TEST(Topology, SetsAndGroupsAreTheSameWithAndWithoutLists) {
+  HostList hosts = uniform_hosts(4, 3, false);
+  const Topology without(hosts);
+  hosts.insert(hosts.end(), {9, 9});
+  const Topology with(hosts);
+  ASSERT_FALSE(without.map().has_lists());
+  ASSERT_TRUE(with.map().has_lists());
+  for (std::int32_t rank = 0; rank < 12; ++rank) {
+    const Shape plain{12, rank, 0, 1, &without.map()};
+    const Shape listed{14, rank, 0, 1, &with.map()};
+    EXPECT_EQ(list(rank, peers_of(plain, PeerSet::kHost)), list(rank, peers_of(listed, PeerSet::kHost))) << rank;
+    if (rank % 3 == 2) continue;  // the further host has no third rank
+    Numbers across = list(rank, peers_of(listed, PeerSet::kAcross));
+    across.pop_back();
+    EXPECT_EQ(list(rank, peers_of(plain, PeerSet::kAcross)), across) << rank;
+    for (const Step& step : {from_group(1, 2), from_group(2, 2), from_group(1, 4)})
+      EXPECT_EQ(list(rank, senders_of(plain, step)), list(rank, senders_of(listed, step))) << rank;
+  }
 }
 
 TEST(Topology, WithoutAMapEveryRankIsAHost) {

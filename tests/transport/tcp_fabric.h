@@ -129,9 +129,7 @@ class TcpFabric {
 };
 
 inline std::unique_ptr<TcpEndpoint> open_tcp(TcpFabric& fabric, WorldSize size, Rank rank, bool checksum = false) {
-  TcpEndpoint::Place place{rank, size.ranks, size.lanes, {}};
-  for (Rank peer{0}; peer.value < size.ranks; ++peer)
-    if (peer != rank) place.far.push_back(peer);
+  TcpEndpoint::Place place{rank, size.ranks, size.lanes, {rank}};
   std::unique_ptr<TcpEndpoint> endpoint;
   const TcpGeometry geometry{size.max_message, 8, checksum};
   const Status status = TcpEndpoint::open(fabric.tcp_streams(rank), geometry, std::move(place), {}, &endpoint);

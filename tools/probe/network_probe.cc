@@ -6,6 +6,7 @@
 
 #include "comm/api/handle.h"
 #include "core/clock.h"
+#include "schedule/host_map.h"
 #include "tutti/tutti.h"
 
 namespace tutti::probe {
@@ -36,11 +37,9 @@ double seconds_since(Clock::time_point begin) { return std::chrono::duration<dou
 /// One rank's part. All ranks make the same calls of measure_with(), in the same order.
 class Prober {
  public:
-  Prober(tuttiComm_t comm, const Machine& machine) : comm_(comm), out_(kMessage), in_(kMessage) {
+  Prober(tuttiComm_t comm, const HostMap& hosts) : comm_(comm), out_(kMessage), in_(kMessage) {
     (void)tuttiCommUserRank(comm, &rank_);
-    ranks_of_.resize(static_cast<std::size_t>(1 + *std::max_element(machine.hosts.begin(), machine.hosts.end())));
-    for (int rank = 0; rank < machine.ranks; ++rank)
-      ranks_of_[static_cast<std::size_t>(machine.hosts[static_cast<std::size_t>(rank)])].push_back(rank);
+    for (int host = 0; host < hosts.hosts; ++host) ranks_of_.push_back(ranks_of_host(hosts, host));
   }
 
   int rank() const { return rank_; }
@@ -132,14 +131,15 @@ Status measure_network(NetworkResult* result) {
   tuttiComm_t comm = nullptr;
   TUTTI_TRY(check(tuttiCommInitUrl(&comm, "env://", -1, -1, nullptr), nullptr));
   const Machine& machine = comm->comm->machine();
-  if (machine.same_host_id || machine.hosts.empty()) {
+  const HostMap* const hosts = comm->comm->hosts();
+  if (machine.same_host_id || hosts == nullptr) {
     const int ranks = machine.ranks;
     TUTTI_TRY(check(tuttiCommDestroy(comm), nullptr));
     return fail(Code::kInvalidUsage,
                 "all ranks of this job ({}) run on one host: let a launcher start this program on two hosts or more",
                 ranks);
   }
-  Prober prober(comm, machine);
+  Prober prober(comm, *hosts);
   result->rank = prober.rank();
   result->ranks = machine.ranks;
   result->hosts = prober.hosts();

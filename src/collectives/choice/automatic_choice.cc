@@ -16,7 +16,21 @@ constexpr int kMostModelledRanks = 8;
 }  // namespace
 
 AutomaticChoice::AutomaticChoice(const Machine& machine)
-    : machine_(machine), topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)) {}
+    : machine_(machine), topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)) {
+  // There may be thousands of ranks, and the map is smaller.
+  machine_.hosts.clear();
+  machine_.hosts.shrink_to_fit();
+}
+
+bool AutomaticChoice::is_for(const Machine& machine) const {
+  Machine without_hosts = machine;
+  without_hosts.hosts.clear();
+  const bool has_hosts = !machine.hosts.empty();
+  if (!(without_hosts == machine_) || has_hosts != (topology_ != nullptr)) return false;
+  for (std::size_t rank = 0; rank < machine.hosts.size(); ++rank)
+    if (hosts()->host_of(static_cast<std::int32_t>(rank)) != machine.hosts[rank]) return false;
+  return true;
+}
 
 bool AutomaticChoice::is_modelled(const Machine& machine) {
   const bool known = machine.same_host_id || machine.tcp_costs().wire_kib > 0;

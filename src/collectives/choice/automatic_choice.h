@@ -21,7 +21,10 @@ class AutomaticChoice {
   AutomaticChoice(const AutomaticChoice&) = delete;
   AutomaticChoice& operator=(const AutomaticChoice&) = delete;
 
+  /// The machine without its list of hosts, which hosts() is instead.
   const Machine& machine() const { return machine_; }
+  /// Whether this is the choice for that machine.
+  bool is_for(const Machine& machine) const;
   /// The map of Machine::hosts, nullptr where that is empty; as long as this object.
   const HostMap* hosts() const { return topology_ == nullptr ? nullptr : &topology_->map(); }
 
@@ -38,7 +41,7 @@ class AutomaticChoice {
   static std::size_t group_of(Bytes block);
   static Bytes largest_of(std::size_t group);
 
-  const Machine machine_;
+  Machine machine_;
   const std::unique_ptr<const Topology> topology_;
   mutable Mutex mutex_;  // one simulation at a time
   /// Place in the catalogue + 1; 0: not asked yet. Relaxed: whoever computes it gets the same.

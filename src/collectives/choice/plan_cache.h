@@ -71,7 +71,9 @@ class PlanCache {
     return !choose(collective, Bytes{0}, machine(), name, tile_, hosts()).name_refused;
   }
 
+  /// As AutomaticChoice has them.
   const Machine& machine() const { return automatic_->machine(); }
+  const HostMap* hosts() const { return automatic_->hosts(); }
   /// Memory of the schedules built so far.
   std::uint64_t bytes() const;
 
@@ -90,8 +92,6 @@ class PlanCache {
 
   Plan find_slowly(Collective collective, Bytes bytes, int root);
   Plan plan_of(const Choice& choice, Bytes bytes, int root);
-
-  const HostMap* hosts() const { return automatic_->hosts(); }
 
   std::shared_ptr<const AutomaticChoice> automatic_;  ///< schedules point into its map
   Rank rank_;

@@ -1,6 +1,5 @@
 #include "collectives/choice/two_level.h"
 
-#include <span>
 #include <utility>
 
 #include "collectives/choice/catalogue.h"
@@ -56,8 +55,8 @@ TwoLevelPlan TwoLevelPlans::find(Collective collective, Bytes block, int root) {
   TwoLevelPlan plan;
   (void)two_level_form(collective, &plan.form);
   const bool rooted = root >= 0;
-  const int root_index = rooted ? hosts().index_of[root] : 0;
-  const int root_host = rooted ? hosts().host_of[root] : 0;
+  const int root_index = rooted ? hosts().index_of(root) : 0;
+  const int root_host = rooted ? hosts().host_of(root) : 0;
   const bool at_root = rooted && root_host == host();
   if (!plan.form.first_at_root || at_root) plan.first = in_host(plan.form.first, root_index);
   if (!plan.form.last_at_root || at_root) plan.last = in_host(plan.form.last, root_index);
@@ -82,9 +81,7 @@ const Schedule* TwoLevelPlans::keep(const Algorithm& algorithm, int root, int la
   Schedule schedule = build_schedule(algorithm, shape);
   mark_what_runs_together(&schedule);
   // That the algorithms between hosts name each peer is tested for all of them.
-  if (between)
-    (void)renumber_peers(std::span(map.same_index + index() * map.hosts, static_cast<std::size_t>(map.hosts)),
-                         &schedule);
+  if (between) (void)renumber_peers(ranks_with_index(map, index()), &schedule);
   known = std::make_unique<const Schedule>(std::move(schedule));
   return known.get();
 }

@@ -60,8 +60,8 @@ class TwoLevelPlans {
 
   const HostMap& hosts() const { return topology_.map(); }
   /// The rank's place among those of its host.
-  int index() const { return hosts().index_of[rank_.value]; }
-  int host() const { return hosts().host_of[rank_.value]; }
+  int index() const { return hosts().index_of(rank_.value); }
+  int host() const { return hosts().host_of(rank_.value); }
 
   /// `block`: bytes of a block of the part between hosts. `root`: -1: the collective has none. The collective has a
   /// form.

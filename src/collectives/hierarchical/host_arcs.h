@@ -58,7 +58,7 @@ TUTTI_HD constexpr std::uint32_t message_chunks(const Shape& s) {
 
 /// The first rank of a host, or n after the last one.
 TUTTI_HD constexpr std::int32_t first_rank(const Shape& s, std::int32_t host) {
-  return hosts::is_flat(s) ? host : s.hosts->first[host];
+  return hosts::is_flat(s) ? host : s.hosts->ranks_before(host);
 }
 /// Ranks of so many hosts that follow one another, around the end.
 TUTTI_HD constexpr std::int32_t ranks_of(const Shape& s, std::int32_t host, std::int32_t rows) {

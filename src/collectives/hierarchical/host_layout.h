@@ -13,18 +13,18 @@ TUTTI_HD constexpr std::int32_t count(const Shape& s) { return is_flat(s) ? s.ra
 TUTTI_HD constexpr std::int32_t drivers(const Shape& s) { return is_flat(s) ? 1 : s.hosts->fewest; }
 
 TUTTI_HD constexpr std::int32_t host_of(const Shape& s, std::int32_t rank) {
-  return is_flat(s) ? rank : s.hosts->host_of[rank];
+  return is_flat(s) ? rank : s.hosts->host_of(rank);
 }
 /// Place of a rank among those of its host.
 TUTTI_HD constexpr std::int32_t index_of(const Shape& s, std::int32_t rank) {
-  return is_flat(s) ? 0 : s.hosts->index_of[rank];
+  return is_flat(s) ? 0 : s.hosts->index_of(rank);
 }
 /// Ranks of a host.
 TUTTI_HD constexpr std::int32_t size_of(const Shape& s, std::int32_t host) {
-  return is_flat(s) ? 1 : s.hosts->first[host + 1] - s.hosts->first[host];
+  return is_flat(s) ? 1 : s.hosts->size_of(host);
 }
 TUTTI_HD constexpr std::int32_t rank_at(const Shape& s, std::int32_t host, std::int32_t index) {
-  return is_flat(s) ? host : s.hosts->members[s.hosts->first[host] + index];
+  return is_flat(s) ? host : s.hosts->rank_at(host, index);
 }
 
 /// The shape of an algorithm whose ranks are the hosts.

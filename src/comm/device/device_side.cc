@@ -75,15 +75,13 @@ Status DeviceSide::open_levels(const JoinResult& joined, HostExchange& ranks) {
   auto levels = std::make_unique<TwoLevelPlans>(machine, membership_.rank(), request_.tile);
   const HostMap& map = levels->hosts();
   if (!TwoLevelPlans::fits(map)) return {};
-  const std::int32_t* const first = map.members + map.first[levels->host()];
-  const std::vector<int> members(first, first + map.most);
+  const std::vector<int> members = ranks_of_host(map, levels->host());
   GroupExchange among(ranks, members);
   host_group_ = std::make_unique<DeviceGroup>(request_, joined, members, host_);
   Status agreed = host_group_->open(joined, among, ranks);
   if (agreed.ok()) agreed = open_stage(among);
   // The ranks of a host have the same result, so those with the same index on each host agree for all.
-  const std::int32_t* const same = map.same_index + levels->index() * map.hosts;
-  GroupExchange hosts(ranks, std::vector<int>(same, same + map.hosts));
+  GroupExchange hosts(ranks, ranks_with_index(map, levels->index()));
   agreed = hosts.agree(agreed);
   TUTTI_TRY(ranks.failure());
   if (agreed.ok()) {

@@ -319,7 +319,7 @@ Status JoinTask::take_go(ByteView payload) {
   GoMessage go;
   TUTTI_TRY(decode(payload, &go));
   if (!ready_) return fail(Code::kRemoteError, "a go out of turn: this rank is not ready");
-  const std::vector<Member>& members = process_membership_->member_table()->members();
+  const MemberList& members = process_membership_->member_table()->members();
   JoinResult made;
   made.ranks_per_core = ranks_per_core_of(members);
   process_membership_->let_go(!go.apart.empty(), made.ranks_per_core);
@@ -327,12 +327,10 @@ Status JoinTask::take_go(ByteView payload) {
   made.single_process = process_membership_->single_process();
   made.hosts = hosts_of(members, go.apart);
   made.all_mapped = std::all_of(made.hosts.begin(), made.hosts.end(), [](int host) { return host == 0; });
-  made.same_host_id = std::all_of(members.begin(), members.end(), [&](const Member& member) {
-    return member.host == members[0].host || member.host->id == members[0].host->id;
-  });
+  made.same_host_id = have_one_host_id(members);
   made.processes = processes_of(process_membership_->connections().order(), members.size());
   made.costs_text = std::move(go.costs_text);
-  made.same_boot_ranks = ranks_of_same_boot(*members[static_cast<std::size_t>(request_.rank.value)].host, members);
+  made.same_boot_ranks = ranks_of_same_boot(members.host(request_.rank), members);
   // This rank knows its own cores even if their list is too long to travel.
   made.same_boot_cores = std::max(cores_of_same_boot(request_.rank, members), static_cast<int>(request_.cores.size()));
   const int here = made.hosts[static_cast<std::size_t>(request_.rank.value)];

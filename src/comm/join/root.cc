@@ -149,14 +149,14 @@ void RootSession::complete() {
 /// Sends the table to the first process. The others get the name of the process that they have it from. The lowest rank
 /// of a process gets the message.
 void RootSession::send_table(const TableMessage& table) {
-  const ProcessOrder order(table.members, 0);
+  const MemberList members(table.members);
+  const ProcessOrder order(members, 0);
   for (std::size_t place = 0; place < order.size(); ++place) {
     const auto found = connections_.find(joined_.at(order[place].ranks.front()).connection);
     if (found == connections_.end()) continue;
     if (const auto parent = order.parent(place)) {
       const Rank first = order[*parent].ranks.front();
-      found->second->send(MessageType::kTableSource,
-                          encode(TableSourceMessage{table.members[static_cast<std::size_t>(first.value)]}));
+      found->second->send(MessageType::kTableSource, encode(TableSourceMessage{members[first]}));
     } else {
       found->second->send(MessageType::kTable, encode(table));
     }

@@ -24,8 +24,9 @@ void BoardExchange::set_own(Rank rank, const CallBoard* board) {
 
 const CallBoard* BoardExchange::copy(Rank rank) const {
   static const CallBoard empty{};
-  const CallBoard* const known = copies_[static_cast<std::size_t>(rank.value)].load(std::memory_order_acquire);
-  return known != nullptr ? known : &empty;
+  const Known* const known = known_.find(rank);
+  const CallBoard* const board = known != nullptr ? known->copy.load(std::memory_order_acquire) : nullptr;
+  return board != nullptr ? board : &empty;
 }
 
 std::uint64_t BoardExchange::finalize_of(Rank rank) const {
@@ -36,10 +37,11 @@ std::uint64_t BoardExchange::finalize_of(Rank rank) const {
 
 CallBoard* BoardExchange::writable(Rank rank) {
   if (const auto found = heard_.find(rank); found != heard_.end()) return found->second.get();
+  Known& known = known_.make(rank);
   auto board = std::make_unique<CallBoard>();
   board->copy_state(copy(rank)->state());
   CallBoard* const made = heard_.emplace(rank, std::move(board)).first->second.get();
-  copies_[static_cast<std::size_t>(rank.value)].store(made, std::memory_order_release);
+  known.copy.store(made, std::memory_order_release);
   return made;
 }
 
@@ -89,7 +91,7 @@ void BoardExchange::note(Rank rank, const BoardState& state, const std::vector<C
     found = noted_.insert(noted_.end(), {state, noted.calls, std::make_unique<CallBoard>()});
     write_board(noted, found->board.get());
   }
-  copies_[static_cast<std::size_t>(rank.value)].store(found->board.get(), std::memory_order_release);
+  known_.make(rank).copy.store(found->board.get(), std::memory_order_release);
 }
 
 void BoardExchange::answer(const std::vector<Rank>& ranks, const Send& send) {
@@ -106,7 +108,8 @@ void BoardExchange::copy_own() {
 }
 
 Clock::duration BoardExchange::unanswered(Rank rank, Clock::time_point now) const {
-  const Clock::rep since = owing_since_[static_cast<std::size_t>(rank.value)].load(std::memory_order_relaxed);
+  const Known* const known = known_.find(rank);
+  const Clock::rep since = known != nullptr ? known->owing_since.load(std::memory_order_relaxed) : 0;
   return since == 0 ? Clock::duration{} : now.time_since_epoch() - Clock::duration(since);
 }
 
@@ -114,22 +117,23 @@ bool BoardExchange::may_ask(const std::vector<Rank>& ranks, Clock::time_point no
   bool may = false;
   for (const Rank rank : ranks) {
     Clock::rep nothing = 0;
-    may = owing_since_[static_cast<std::size_t>(rank.value)].compare_exchange_strong(
-              nothing, now.time_since_epoch().count(), std::memory_order_relaxed) ||
+    may = known_.make(rank).owing_since.compare_exchange_strong(nothing, now.time_since_epoch().count(),
+                                                                std::memory_order_relaxed) ||
           may;
   }
   return may;
 }
 
 void BoardExchange::owes_nothing(const std::vector<Rank>& ranks) {
-  for (const Rank rank : ranks) owing_since_[static_cast<std::size_t>(rank.value)].store(0, std::memory_order_relaxed);
+  for (const Rank rank : ranks)
+    if (Known* const known = known_.find(rank)) known->owing_since.store(0, std::memory_order_relaxed);
 }
 
 Status BoardExchange::take(const std::vector<Rank>& ranks, ByteView payload) {
   BoardMessage message;
   TUTTI_TRY(decode(payload, &message));
   const bool known = std::find(ranks.begin(), ranks.end(), message.rank) != ranks.end() &&
-                     message.state.waiting_for.number() < static_cast<std::int32_t>(copies_.size());
+                     message.state.waiting_for.number() < known_.ranks();
   if (!known) return fail(Code::kRemoteError, "a board of somebody else");
   owes_nothing(ranks);
   if (message.state.heard()) write_board(message, writable(message.rank));

@@ -16,6 +16,7 @@
 #include "core/call_board.h"
 #include "core/clock.h"
 #include "core/mutex.h"
+#include "core/rank_pages.h"
 
 namespace tutti {
 
@@ -25,8 +26,7 @@ class BoardExchange {
   /// Sends one kBoard message; must not block.
   using Send = std::function<void(ByteView message)>;
 
-  explicit BoardExchange(int ranks)
-      : copies_(static_cast<std::size_t>(ranks)), owing_since_(static_cast<std::size_t>(ranks)) {}
+  explicit BoardExchange(int ranks) : known_(ranks) {}
   BoardExchange(const BoardExchange&) = delete;
   BoardExchange& operator=(const BoardExchange&) = delete;
 
@@ -70,6 +70,15 @@ class BoardExchange {
   Status take(const std::vector<Rank>& ranks, ByteView payload);
 
  private:
+  /// What is known of a rank.
+  struct Known {
+    /// Its copy. Releases in writable() and note() pair with copy()'s acquire.
+    std::atomic<const CallBoard*> copy{nullptr};
+    /// When its process was asked that has not answered since; zero if it owes nothing. Relaxed, because nothing else
+    /// depends on it.
+    std::atomic<Clock::rep> owing_since{0};
+  };
+
   CallBoard* writable(Rank rank);
   /// A board of 2 KiB for all ranks of which the same was noted.
   struct NotedBoard {
@@ -80,14 +89,10 @@ class BoardExchange {
 
   void note(Rank rank, const BoardState& state, const std::vector<Call>& calls);
 
-  /// The copies by rank. Releases in writable() and note() pair with copy()'s acquire.
-  std::vector<std::atomic<const CallBoard*>> copies_;
+  RankPages<Known> known_;
   std::map<Rank, std::unique_ptr<CallBoard>> heard_;  // of ranks whose boards have come
   std::vector<NotedBoard> noted_;                     // their boards never change
-  /// For each rank when its process was asked that has not answered since; zero if it owes nothing. Relaxed, because
-  /// nothing else depends on it.
-  std::vector<std::atomic<Clock::rep>> owing_since_;
-  Mutex own_mutex_;  // held while an own board is read and sent
+  Mutex own_mutex_;                                   // held while an own board is read and sent
   std::map<Rank, const CallBoard*> own_ TUTTI_GUARDED_BY(own_mutex_);
 };
 

@@ -69,14 +69,14 @@ std::vector<Rank> ControlConnections::ranks_at(std::size_t place) const {
 
 std::shared_ptr<PeerProcess> ControlConnections::add_at(std::size_t place, bool dials) {
   const std::vector<Rank> ranks = ranks_at(place);
-  return add(member_table_->member(ranks.front()), ranks, dials);
+  return add(member_table_->members()[ranks.front()], ranks, dials);
 }
 
 void ControlConnections::add_neighbours() {
   for (const std::size_t place : order_->neighbours(self_)) {
     const std::vector<Rank> ranks = ranks_at(place);
     if (const auto parent = find((*order_)[place].process))
-      parent->set_ranks(ranks, process_name(ranks, member_table_->member(ranks.front())));
+      parent->set_ranks(ranks, process_name(ranks, member_table_->members()[ranks.front()]));
     else
       add_at(place, place < self_);
   }

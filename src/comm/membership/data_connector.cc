@@ -89,21 +89,21 @@ void DataConnector::want(const DataConnectionId& id, std::uint32_t taken) {
 
 void DataConnector::ask(const DataConnectionId& id, const End& end) {
   const RequestDialMessage message{id.local, id.peer, id.lane, end.streams};
-  const ProcessId& process = member_table_->member(id.peer).process;
+  const ProcessId& process = member_table_->members().process(id.peer);
   if (process != callbacks_.process) return callbacks_.ask(process, message);
   static_cast<void>(take_ask(callbacks_.process, encode(message)));
 }
 
 void DataConnector::ask_again(const ProcessId& process) {
   for (const auto& [id, end] : ends_)
-    if (end.wanted && id.local < id.peer && member_table_->member(id.peer).process == process) ask(id, end);
+    if (end.wanted && id.local < id.peer && member_table_->members().process(id.peer) == process) ask(id, end);
 }
 
 Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
   RequestDialMessage message;
   TUTTI_TRY(decode(payload, &message));
   const bool known = message.from.value >= 0 && message.from.value < member_table_->ranks() &&
-                     member_table_->member(message.from).process == from && message.to > message.from;
+                     member_table_->members().process(message.from) == from && message.to > message.from;
   if (!known) return fail(Code::kRemoteError, "a request for a data connection of somebody else");
   const DataConnectionId id{message.to, message.from, message.lane};
   if (!worth_it(id)) return {};
@@ -114,7 +114,7 @@ Status DataConnector::take_ask(const ProcessId& from, ByteView payload) {
 
 /// All TCP addresses of the peer, and not its unix socket, because TCP streams are wanted.
 std::vector<DialTarget> DataConnector::targets_for(Rank peer) const {
-  const Member& member = member_table_->member(peer);
+  const Member member = member_table_->members()[peer];
   if (member.process != callbacks_.process) return tcp_targets(member.host->addresses, member.port, tls_);
   std::vector<IpAddress> addresses{loopback(4), loopback(6)};
   addresses.insert(addresses.end(), member.host->addresses.begin(), member.host->addresses.end());
@@ -136,7 +136,7 @@ void DataConnector::begin_dial(const DataConnectionId& id, End& end) {
 void DataConnector::dial(const DataConnectionId& id) {
   End& end = ends_.at(id);
   Key key{};
-  if (const Status status = callbacks_.key_for(member_table_->member(id.peer).process, &key); !status.ok())
+  if (const Status status = callbacks_.key_for(member_table_->members().process(id.peer), &key); !status.ok())
     return dial_failed(id, status);
   const auto done = [weak = weak_from_this(), id](const Status& why, const std::shared_ptr<Connection>& connection) {
     if (const auto self = weak.lock()) self->dialed(id, why, connection);
@@ -176,7 +176,7 @@ void DataConnector::dialed(const DataConnectionId& id, const Status& why,
     if (const auto self = weak.lock()) self->dial_failed(id, closed);
   };
   connection->set_events(std::move(events));
-  connection->set_timeout(timeout_, !callbacks_.watches(member_table_->member(id.peer).process, *connection));
+  connection->set_timeout(timeout_, !callbacks_.watches(member_table_->members().process(id.peer), *connection));
   end.timer = callbacks_.loop.after(kLongestAnswer, [weak, id] {
     if (const auto self = weak.lock()) self->dial_failed(id, fail(Code::kTimeout, "no answer"), true);
   });
@@ -189,7 +189,7 @@ Status DataConnector::take_opened(const DataConnectionId& id, MessageType type, 
   if (type != MessageType::kDataOpened)
     return fail(Code::kRemoteError, "not the answer to the opening of a data connection");
   TUTTI_TRY(decode(payload, &answer));
-  const bool fits = answer.process == member_table_->member(id.peer).process && answer.from == id.peer &&
+  const bool fits = answer.process == member_table_->members().process(id.peer) && answer.from == id.peer &&
                     answer.to == id.local && answer.lane == id.lane;
   if (!fits) return fail(Code::kRemoteError, "an answer for another data connection");
   const auto found = ends_.find(id);
@@ -215,7 +215,7 @@ void DataConnector::dial_failed(const DataConnectionId& id, const Status& why, b
   drop(end);
   if (!worth_it(id)) return;
   if (silent) end.give_up = deadline_from_now();
-  end.silent = silent || (end.silent && callbacks_.in_touch(member_table_->member(id.peer).process));
+  end.silent = silent || (end.silent && callbacks_.in_touch(member_table_->members().process(id.peer)));
   if (end.silent || Clock::now() < end.give_up) return retry_later(id, end);
   if (why.code() != Code::kTimeout && end.late_tries++ < kMostLateTries) return retry_later(id, end);
   cannot_reach(id, why);
@@ -233,7 +233,7 @@ void DataConnector::retry_later(const DataConnectionId& id, End& end) {
 
 void DataConnector::cannot_reach(const DataConnectionId& id, const Status& why) {
   const std::string text = fmt::format("rank {} ({}) cannot be reached from rank {}: {}", id.peer.value,
-                                       describe(member_table_->member(id.peer)), id.local.value, why.text());
+                                       describe(member_table_->members()[id.peer]), id.local.value, why.text());
   const bool own = is_lack(why);
   callbacks_.post_cause(id.local, FailureCause{.code = own ? Code::kSystemError : Code::kRemoteError,
                                                .from = id.local,
@@ -246,7 +246,7 @@ void DataConnector::end_waits(const Status& why) {
   if (waits == ends_.end()) return;
   const Rank local = waits->first.local;
   const std::string text =
-      fmt::format("rank {} ({}): {}", local.value, describe(member_table_->member(local)), why.text());
+      fmt::format("rank {} ({}): {}", local.value, describe(member_table_->members()[local]), why.text());
   callbacks_.post_cause(local, FailureCause{.code = why.code(), .from = local, .culprit = local, .text = text});
 }
 
@@ -272,7 +272,7 @@ Status DataConnector::take_open(Connection* from, MessageType type, ByteView pay
   TUTTI_TRY(decode(payload, &message));
   const bool sane = accepted_.contains(message.to) && message.from > message.to &&
                     message.from.value < member_table_->ranks() &&
-                    member_table_->member(message.from).process == message.process;
+                    member_table_->members().process(message.from) == message.process;
   if (!sane) return fail(Code::kRemoteError, "a data connection of somebody else");
   const auto found = unnamed_.find(from);
   if (found == unnamed_.end()) return fail(Code::kRemoteError, "a data connection is named twice");

@@ -11,10 +11,10 @@ constexpr std::size_t kAlign = 2 * 1024 * 1024;
 
 }  // namespace
 
-HostMemory::HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks) {
+HostMemory::HostMemory(const MemberList& members, std::vector<Rank> ranks) {
   std::sort(ranks.begin(), ranks.end());
   for (const Rank rank : ranks) {
-    const std::size_t bytes = members[static_cast<std::size_t>(rank.value)].segment_bytes;
+    const std::size_t bytes = members.segment_bytes(rank);
     if (bytes == 0) continue;
     parts_.push_back(Part{rank, Bytes{parts_.size() * Segment::kFrontBytes.value}, Bytes{0}, Bytes{bytes}});
   }
@@ -26,7 +26,7 @@ HostMemory::HostMemory(const std::vector<Member>& members, std::vector<Rank> ran
   size_ = Bytes{round_up(end, kAlign)};
 }
 
-HostMemory HostMemory::of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place) {
+HostMemory HostMemory::of_host(const MemberList& members, const ProcessOrder& order, std::size_t place) {
   std::vector<Rank> ranks;
   for (std::size_t i = order[place].host_first; i < order[place].host_end; ++i)
     ranks.insert(ranks.end(), order[i].ranks.begin(), order[i].ranks.end());

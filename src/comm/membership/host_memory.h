@@ -16,9 +16,9 @@ namespace tutti {
 class HostMemory {
  public:
   /// The memory of these ranks: the fronts of all, then the rest of each, at a multiple of the size of a huge page.
-  HostMemory(const std::vector<Member>& members, std::vector<Rank> ranks);
+  HostMemory(const MemberList& members, std::vector<Rank> ranks);
   /// The memory of all ranks of the host that the process at `place` is on.
-  static HostMemory of_host(const std::vector<Member>& members, const ProcessOrder& order, std::size_t place);
+  static HostMemory of_host(const MemberList& members, const ProcessOrder& order, std::size_t place);
 
   /// The size is 0 if none of the ranks has memory.
   Bytes size() const { return size_; }

@@ -33,11 +33,8 @@ void ListenerSlot::end_call() {
   if (--running_ == 0) idle_.notify_all();
 }
 
-MemberTable::MemberTable(TableMessage table)
-    : comm_id_(table.comm_id),
-      members_(std::move(table.members)),
-      lives_(members_.size()),
-      last_sequences_(members_.size()) {}
+MemberTable::MemberTable(const TableMessage& table)
+    : comm_id_(table.comm_id), members_(table.members), lives_(members_.size()), last_sequences_(members_.size()) {}
 
 Liveness MemberTable::liveness(Rank rank) const {
   const MutexLock lock(mutex_);
@@ -67,7 +64,7 @@ FailureCause MemberTable::cause() const {
 std::string MemberTable::describe(Rank rank) const {
   const MutexLock lock(mutex_);
   const auto note = notes_.find(rank);
-  return tutti::describe(member(rank)) + (note == notes_.end() ? "" : ", " + note->second);
+  return tutti::describe(members_[rank]) + (note == notes_.end() ? "" : ", " + note->second);
 }
 
 bool MemberTable::was_unreachable(Rank rank) const {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/member_list.h"
 #include "comm/membership/membership.h"
 #include "comm/messages/messages.h"
 #include "core/mutex.h"
@@ -36,13 +37,11 @@ class ListenerSlot {
 /// Any thread. Changes call no listener; notify() does.
 class MemberTable {
  public:
-  explicit MemberTable(TableMessage table);
+  explicit MemberTable(const TableMessage& table);
 
   int ranks() const { return static_cast<int>(members_.size()); }
   std::uint64_t comm_id() const { return comm_id_; }
-  const Member& member(Rank rank) const { return members_[index(rank)]; }
-
-  const std::vector<Member>& members() const { return members_; }
+  const MemberList& members() const { return members_; }
 
   Liveness liveness(Rank rank) const;
   std::uint64_t last_sequence(Rank rank) const;
@@ -84,7 +83,7 @@ class MemberTable {
   std::shared_ptr<ListenerSlot> listener(std::size_t index) const;
 
   const std::uint64_t comm_id_;
-  const std::vector<Member> members_;
+  const MemberList members_;
   mutable Mutex mutex_;
   // The next three are by rank, and there may be thousands of ranks. So progress_ has no entries until the first rank
   // comes to Finalize, and a note, which few ranks have, is kept apart.

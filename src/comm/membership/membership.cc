@@ -59,11 +59,7 @@ std::string Membership::describe(Rank rank) const { return member_table_->descri
 
 std::uint64_t Membership::finished_by_all() const { return member_table_->finished_by_all(); }
 
-const std::string& Membership::device(Rank rank) const {
-  static const auto* const none = new std::string;  // never freed, as MemberHost::unknown()
-  const std::shared_ptr<const std::string>& device = member_table_->member(rank).device;
-  return device ? *device : *none;
-}
+const std::string& Membership::device(Rank rank) const { return member_table_->members().device(rank); }
 
 bool Membership::was_unreachable(Rank rank) const { return member_table_->was_unreachable(rank); }
 

@@ -37,18 +37,19 @@ Status MembershipLinker::begin(ByteView data) {
   TUTTI_TRY(membership_.comm_id(&comm_id));
   if (table.comm_id != comm_id) return fail(Code::kRemoteError, "the table of another communicator");
   const ControlConnections& connections = membership_.connections();
-  auto order = std::make_unique<ProcessOrder>(table.members, connections.terms().mesh);
+  const auto member_table = std::make_shared<MemberTable>(table);
+  const MemberList& members = member_table->members();
+  auto order = std::make_unique<ProcessOrder>(members, connections.terms().mesh);
   const auto self = order->find(connections.own());
   for (const auto& [rank, linked] : callbacks_)
-    if (!self || static_cast<std::size_t>(rank.value) >= table.members.size() ||
-        table.members[static_cast<std::size_t>(rank.value)].process != connections.own())
+    if (!self || static_cast<std::size_t>(rank.value) >= members.size() || members.process(rank) != connections.own())
       return fail(Code::kInternalError, "rank {} is not where the root says it is", rank.value);
   for (const auto& [process, peer] : connections.peers())  // there is one, which must be the parent in the order
     if (order->find(process) != order->parent(*self)) return fail(Code::kRemoteError, "a table from somebody else");
   const auto kept_membership = membership_.shared_from_this();  // each step may end the join of the last rank here
   const auto kept = shared_from_this();                         // and the linker with it
   table_.assign(data.begin(), data.end());
-  membership_.open(std::move(table), std::move(order), *self);
+  membership_.open(member_table, std::move(order), *self);
   host_bytes_ = host_layout().size();
   connect_to_neighbours();
   if (!finished_) find_memory();

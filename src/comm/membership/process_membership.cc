@@ -90,12 +90,12 @@ void ProcessMembership::close() {
   hub_.drop_membership(id_);
 }
 
-void ProcessMembership::open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self) {
+void ProcessMembership::open(const std::shared_ptr<MemberTable>& members, std::unique_ptr<ProcessOrder> order,
+                             std::size_t self) {
   local_ranks_.assign(present_ranks_.begin(), present_ranks_.end());
-  auto members = std::make_shared<MemberTable>(std::move(table));
   boards_ = std::make_unique<BoardExchange>(members->ranks());
   connections_.open(members, std::move(order), self);
-  member_table_ = std::move(members);
+  member_table_ = members;
   if (!this->order().is_mesh())
     finalize_ = std::make_unique<FinalizeExchange>(
         hub_.loop(), connections_, *boards_, *member_table_,
@@ -112,11 +112,11 @@ void ProcessMembership::set_linked(RankSegments segments, bool maps_host) {
 
 bool ProcessMembership::expects_tcp() const {
   if (!let_go_ || !member_table_ || tcp_ || !maps_host_) return true;
-  const std::vector<Member>& members = member_table_->members();
+  const MemberList& members = member_table_->members();
   const std::string& host_id = connections_.terms().host_id;
-  return std::any_of(members.begin(), members.end(), [&host_id](const Member& member) {
-    return member.host->id != host_id || member.segment_bytes == 0;
-  });
+  for (Rank rank{0}; rank.value < member_table_->ranks(); ++rank)
+    if (members.host(rank).id != host_id || members.segment_bytes(rank) == 0) return true;
+  return false;
 }
 
 void ProcessMembership::fail_join(const Status& why) {

@@ -94,8 +94,8 @@ class ProcessMembership final : public PeerOwner, public std::enable_shared_from
   ControlConnections& connections() { return connections_; }
   /// Random, and the same in all processes.
   Status comm_id(std::uint64_t* comm_id) const;
-  /// The table has come; `self` is the place of this process in the order.
-  void open(TableMessage table, std::unique_ptr<ProcessOrder> order, std::size_t self);
+  /// The table has come, and the order is that of its members; `self` is the place of this process in it.
+  void open(const std::shared_ptr<MemberTable>& members, std::unique_ptr<ProcessOrder> order, std::size_t self);
   /// The local ranks that have not left.
   const std::set<Rank>& present_ranks() const { return present_ranks_; }
   /// The ranks of this process, those that left included. Call it once the group is open.

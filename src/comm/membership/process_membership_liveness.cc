@@ -102,7 +102,7 @@ bool ProcessMembership::apply(const MemberEvent& item) {
     if (member_table_->liveness(item.rank) != Liveness::kAlive || item.kind != MemberEventKind::kDead) return false;
     const std::string text =
         fmt::format("the other ranks have given rank {} ({}) up{}{}", item.rank.value,
-                    describe(member_table_->member(item.rank)), item.note.empty() ? "" : ": ", item.note);
+                    describe(member_table_->members()[item.rank]), item.note.empty() ? "" : ": ", item.note);
     return member_table_->set_cause(
         FailureCause{.code = Code::kRemoteError, .from = item.rank, .culprit = item.rank, .text = text});
   }
@@ -203,7 +203,7 @@ void ProcessMembership::fail_all(const Status& why) {
   if (listener_) listener_->on_failure(why);
   if (!member_table_ || present_ranks_.empty()) return;  // the group's join has failed, and is about to end
   const Rank first = *present_ranks_.begin();
-  const std::string who = describe(member_table_->member(first));
+  const std::string who = describe(member_table_->members()[first]);
   post_cause(first, FailureCause{.code = why.code(),
                                  .from = first,
                                  .culprit = first,
@@ -236,7 +236,7 @@ void ProcessMembership::abandon(Rank from, const Status& why) {
   // first messenger.
   FailureCause cause = member_table_->cause();
   if (cause.code == Code::kOk) {
-    const std::string who = describe(member_table_->member(from));
+    const std::string who = describe(member_table_->members()[from]);
     const std::string reason = why.ok() ? std::string() : ": " + why.text();
     cause = FailureCause{.code = Code::kRemoteError,
                          .from = from,
@@ -254,7 +254,7 @@ void ProcessMembership::ask_boards(const std::vector<Rank>& of, int dials) {
   std::vector<bool> asked(order().size());
   for (const Rank rank : of) {
     if (member_table_->liveness(rank) != Liveness::kAlive) continue;
-    const std::size_t place = *order().find(member_table_->member(rank).process);
+    const std::size_t place = *order().find(member_table_->members().process(rank));
     if (asked[place]) continue;
     asked[place] = true;
     if (place == connections_.self()) boards_->copy_own();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -14,35 +14,32 @@ namespace {
 std::size_t tree_parent(std::size_t place) { return place & (place - 1); }
 
 /// The host of each rank, as a number, in the order of the hosts' lowest ranks.
-std::vector<std::uint32_t> host_numbers(std::span<const Member> members) {
-  std::map<const MemberHost*, std::uint32_t> seen;  // most members are on one that was seen before
-  std::map<std::string, std::uint32_t> by_id;
+std::vector<std::uint32_t> host_numbers(const MemberList& members) {
+  std::map<std::string_view, std::uint32_t> by_id;
   std::vector<std::uint32_t> numbers;
-  numbers.reserve(members.size());
-  for (const Member& member : members) {
-    const auto [found, first] = seen.try_emplace(member.host.get(), 0);
-    if (first) {
-      const auto next = static_cast<std::uint32_t>(by_id.size());
-      found->second = by_id.try_emplace(member.host->id, next).first->second;
-    }
-    numbers.push_back(found->second);
-  }
-  return numbers;
+  for (std::size_t host = 0; host < members.hosts(); ++host)
+    numbers.push_back(
+        by_id.try_emplace(members.host_with_number(host).id, static_cast<std::uint32_t>(by_id.size())).first->second);
+  std::vector<std::uint32_t> by_rank;
+  by_rank.reserve(members.size());
+  for (Rank rank{0}; static_cast<std::size_t>(rank.value) < members.size(); ++rank)
+    by_rank.push_back(numbers[members.host_number(rank)]);
+  return by_rank;
 }
 
 }  // namespace
 
-ProcessOrder::ProcessOrder(std::span<const Member> members, std::size_t mesh) : members_(members), mesh_(mesh) {
+ProcessOrder::ProcessOrder(const MemberList& members, std::size_t mesh) : members_(members), mesh_(mesh) {
   const std::vector<std::uint32_t> hosts = host_numbers(members);
   std::vector<Rank> by_id(members.size());
-  for (std::size_t i = 0; i < members.size(); ++i) by_id[i] = members[i].rank;
+  for (std::size_t i = 0; i < members.size(); ++i) by_id[i] = Rank{static_cast<std::int32_t>(i)};
   ranks_ = by_id;
   std::sort(by_id.begin(), by_id.end(),
-            [this](Rank a, Rank b) { return std::tie(member(a).process, a) < std::tie(member(b).process, b); });
+            [&members](Rank a, Rank b) { return std::tie(members.process(a), a) < std::tie(members.process(b), b); });
   const auto index = [](Rank rank) { return static_cast<std::size_t>(rank.value); };
   std::vector<Rank> leaders(members.size());  // by rank: the lowest rank of its process
   for (std::size_t i = 0; i < by_id.size(); ++i) {
-    const bool same = i > 0 && member(by_id[i]).process == member(by_id[i - 1]).process;
+    const bool same = i > 0 && members.process(by_id[i]) == members.process(by_id[i - 1]);
     leaders[index(by_id[i])] = same ? leaders[index(by_id[i - 1])] : by_id[i];
   }
   const auto place_of = [&](Rank rank) {
@@ -51,34 +48,43 @@ ProcessOrder::ProcessOrder(std::span<const Member> members, std::size_t mesh) : 
   };
   std::sort(ranks_.begin(), ranks_.end(), [&](Rank a, Rank b) { return place_of(a) < place_of(b); });
 
-  std::vector<Index> places(members.size());  // by rank; only those of leaders are read
-  const Rank* before = nullptr;               // the leader of the place before
+  std::vector<Number> places(members.size());  // by rank; only those of leaders are read
+  const Rank* before = nullptr;                // the leader of the place before
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (leaders[index(ranks_[i])] != ranks_[i]) continue;
-    const auto place = static_cast<Index>(size());
-    places[index(ranks_[i])] = place;
-    if (before == nullptr || hosts[index(*before)] != hosts[index(ranks_[i])]) host_firsts_.push_back(place);
+    const std::size_t place = first_ranks_.size();
+    places[index(ranks_[i])] = static_cast<Number>(place);
+    if (before == nullptr || hosts[index(*before)] != hosts[index(ranks_[i])])
+      host_firsts_.push_back(static_cast<Index>(place));
     before = &ranks_[i];
-    hosts_.push_back(static_cast<Index>(host_firsts_.size() - 1));  // counted anew, because a host may have no place
     first_ranks_.push_back(static_cast<Index>(i));
   }
-  host_firsts_.push_back(static_cast<Index>(size()));
+  host_firsts_.push_back(static_cast<Index>(first_ranks_.size()));
   first_ranks_.push_back(static_cast<Index>(ranks_.size()));
   for (const Rank rank : by_id)
     if (leaders[index(rank)] == rank) by_process_.push_back(places[index(rank)]);
-  for (std::vector<Index>* const numbers : {&first_ranks_, &hosts_, &host_firsts_, &by_process_})
-    numbers->shrink_to_fit();
+  if (size() == ranks_.size()) first_ranks_.clear();
+  first_ranks_.shrink_to_fit();
+  host_firsts_.shrink_to_fit();
+  by_process_.shrink_to_fit();
 }
 
 ProcessOrder::Place ProcessOrder::operator[](std::size_t place) const {
-  const std::size_t first = first_ranks_[place];
-  return Place{process(place), std::span(ranks_).subspan(first, first_ranks_[place + 1] - first),
-               host_firsts_[hosts_[place]], host_firsts_[hosts_[place] + 1]};
+  const std::size_t first = first_rank(place);
+  const std::size_t host = host_of(place);
+  return Place{process(place), std::span(ranks_).subspan(first, first_rank(place + 1) - first), host_firsts_[host],
+               host_firsts_[host + 1]};
+}
+
+std::size_t ProcessOrder::host_of(std::size_t place) const {
+  return static_cast<std::size_t>(std::upper_bound(host_firsts_.begin(), host_firsts_.end(), place) -
+                                  host_firsts_.begin() - 1);
 }
 
 std::optional<std::size_t> ProcessOrder::find(const ProcessId& id) const {
-  const auto found = std::lower_bound(by_process_.begin(), by_process_.end(), id,
-                                      [this](Index place, const ProcessId& wanted) { return process(place) < wanted; });
+  const auto found =
+      std::lower_bound(by_process_.begin(), by_process_.end(), id,
+                       [this](Number place, const ProcessId& wanted) { return process(place) < wanted; });
   if (found == by_process_.end() || process(*found) != id) return std::nullopt;
   return *found;
 }
@@ -94,7 +100,7 @@ std::vector<std::size_t> ProcessOrder::children(std::size_t place) const {
 }
 
 std::optional<std::size_t> ProcessOrder::host_parent(std::size_t place) const {
-  const std::size_t first = host_firsts_[hosts_[place]];
+  const std::size_t first = host_firsts_[host_of(place)];
   return place == first ? std::nullopt : std::optional(first + tree_parent(place - first));
 }
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "comm/messages/messages.h"
+#include "comm/membership/member_list.h"
 
 namespace tutti {
 
@@ -30,13 +30,13 @@ class ProcessOrder {
     std::size_t host_end = 0;     ///< the place after the last one of its host
   };
 
-  /// `members`: by rank. They stay in place for as long as the order is used.
-  ProcessOrder(std::span<const Member> members, std::size_t mesh);
-  ProcessOrder(std::vector<Member>&& members, std::size_t mesh) = delete;  // it would not outlive the call
-  ProcessOrder(const ProcessOrder&) = delete;                              // a Place refers to its ranks
+  /// `members` stay in place for as long as the order is used.
+  ProcessOrder(const MemberList& members, std::size_t mesh);
+  ProcessOrder(MemberList&& members, std::size_t mesh) = delete;  // it would not outlive the call
+  ProcessOrder(const ProcessOrder&) = delete;                     // a Place refers to its ranks
   ProcessOrder& operator=(const ProcessOrder&) = delete;
 
-  std::size_t size() const { return hosts_.size(); }
+  std::size_t size() const { return by_process_.size(); }
   Place operator[](std::size_t place) const;
   std::optional<std::size_t> find(const ProcessId& process) const;
   /// Whether all are connected to all, so that nobody has to pass anything on.
@@ -55,17 +55,21 @@ class ProcessOrder {
   std::vector<std::size_t> fingers(std::size_t place, const std::vector<bool>& present) const;
 
  private:
-  using Index = std::uint32_t;  // every process keeps these for all others, so they are small
-  const Member& member(Rank rank) const { return members_[static_cast<std::size_t>(rank.value)]; }
-  const ProcessId& process(std::size_t place) const { return member(ranks_[first_ranks_[place]]).process; }
+  using Index = std::uint32_t;
+  using Number = std::uint16_t;  // of a place; each process keeps these for all others, so they are small
+  static_assert(kMaxRanks <= 65536);
+  /// Where the ranks of a place begin in ranks_; of the place after the last one, how many ranks there are.
+  std::size_t first_rank(std::size_t place) const { return first_ranks_.empty() ? place : first_ranks_[place]; }
+  const ProcessId& process(std::size_t place) const { return members_.process(ranks_[first_rank(place)]); }
+  /// The number of the host of a place.
+  std::size_t host_of(std::size_t place) const;
 
-  std::span<const Member> members_;
+  const MemberList& members_;
   std::size_t mesh_;
   std::vector<Rank> ranks_;         // in the order of their places
-  std::vector<Index> first_ranks_;  // by place: where its ranks begin, and at the end how many ranks there are
-  std::vector<Index> hosts_;        // by place: the number of its host
-  std::vector<Index> host_firsts_;  // by host: its first place, and at the end how many places there are
-  std::vector<Index> by_process_;   // the places, in the order of the processes' ids
+  std::vector<Index> first_ranks_;  // by place, and one more; empty if each process has one rank
+  std::vector<Index> host_firsts_;  // by host: its first place, ascending, and at the end how many places there are
+  std::vector<Number> by_process_;  // the places, in the order of the processes' ids
 };
 
 }  // namespace tutti

@@ -67,7 +67,7 @@ Status TwoLevelStage::launch(const Schedule& schedule, const Segment& segment, i
                              std::byte* output) {
   for (int i = 0; i < ranks(); ++i) {
     const auto place = static_cast<std::size_t>(i);
-    const int rank = call_.hosts.members[call_.hosts.first[host] + i];
+    const int rank = call_.hosts.rank_at(host, i);
     counts_[place] = call_.by_blocks ? segment.count : segment.count_of(i);
     offsets_[place] =
         segment.first + (call_.by_blocks ? static_cast<std::size_t>(rank) * whole_.count.value : segment.begin_of(i));

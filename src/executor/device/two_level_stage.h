@@ -66,7 +66,7 @@ class TwoLevelStage final : public StagedSegments {
   std::byte* slot(std::size_t segment, bool out) const;
   Status launch(const Schedule& schedule, const Segment& segment, int host, const std::byte* input, std::byte* output);
   Status copy(std::byte* to, const std::byte* from, std::size_t elements);
-  int index() const { return call_.hosts.index_of[call_.rank]; }
+  int index() const { return call_.hosts.index_of(call_.rank); }
   int ranks() const { return call_.hosts.most; }
   std::size_t bytes(std::size_t elements) const { return elements * whole_.element.value; }
 

@@ -174,11 +174,11 @@ class Picture {
     if (map == nullptr || map->hosts == 1) return "";
     std::string out;
     for (std::int32_t rank = 0; rank < call_.shape.ranks; ++rank) {
-      const std::int32_t host = map->host_of[rank];
+      const std::int32_t host = map->host_of(rank);
       out += fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"/>\n", px(60),
                          px(rank_top(rank) - kGap / 2), px(kLeft + width_ + 60), px(rank_height() + 20 + kGap),
                          host % 2 == 0 ? "#eef2f8" : "#f8f3ea");
-      if (map->index_of[rank] == 0) {
+      if (map->index_of(rank) == 0) {
         out += label(90, rank_top(rank) - 20, fmt::format("host {}", host), "font-size=\"9\" fill=\"#777777\"");
       }
     }

@@ -100,8 +100,7 @@ Time Simulation::sending(std::int32_t rank, const Strand& s) const {
   if (ranks == 1) return 0;
   std::int32_t near = ranks;
   if (!flat_network_) {
-    const HostMap& map = *plan_.call.shape.hosts;
-    near = map.first[host_of(rank) + 1] - map.first[host_of(rank)];
+    near = plan_.call.shape.hosts->size_of(host_of(rank));
   } else if (plan_.network.tcp) {
     near = 1;
   }

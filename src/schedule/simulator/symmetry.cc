@@ -18,9 +18,7 @@ std::int32_t group_of(const Shape& shape, const Network& network) {
   if (shape.hosts != nullptr) {
     const HostMap& map = *shape.hosts;
     each = map.most;
-    if (map.fewest != map.most) return 0;
-    for (std::int32_t rank = 0; rank < shape.ranks; ++rank)
-      if (map.host_of[rank] != rank / each) return 0;
+    if (map.has_lists()) return 0;
   } else if (!network.tcp) {
     return 0;
   }

@@ -8,6 +8,17 @@
 
 namespace tutti {
 
+MixedEndpoint::MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far,
+                             const std::vector<Rank>& near_ranks, int ranks_per_core)
+    : near_(std::move(near)),
+      far_(std::move(far)),
+      first_near_(near_ranks.front().value),
+      longest_pause_(std::max(kLookPause, ranks_per_core * kPauseEach)) {
+  places_.resize(static_cast<std::size_t>(near_ranks.back().value - first_near_) + 1, kNoRank);
+  for (std::size_t i = 0; i < near_ranks.size(); ++i)
+    places_[static_cast<std::size_t>(near_ranks[i].value - first_near_)] = Rank{static_cast<std::int32_t>(i)};
+}
+
 Capabilities MixedEndpoint::capabilities() const {
   const Capabilities near = near_->capabilities();
   const Capabilities far = far_->capabilities();
@@ -54,8 +65,8 @@ bool MixedEndpoint::references_released(Rank* late) {
     slept_ = {};
     return true;
   }
-  for (std::size_t rank = 0; rank < places_.size(); ++rank)
-    if (places_[rank] == near_late.value) *late = Rank{static_cast<int>(rank)};
+  for (std::size_t i = 0; i < places_.size(); ++i)
+    if (places_[i] == near_late) *late = Rank{first_near_ + static_cast<std::int32_t>(i)};
   return false;
 }
 

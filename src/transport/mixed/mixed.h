@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -16,14 +17,10 @@ namespace tutti {
 /// into shared memory and once to each far rank.
 class MixedEndpoint {
  public:
-  /// `near` has the links to the ranks of this host, numbered from 0 in rank order; `places` has, by rank, its number
-  /// there, or -1 if it is far. `ranks_per_core`: how many ranks share a core of this host.
-  MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far, std::vector<int> places,
-                int ranks_per_core = 1)
-      : near_(std::move(near)),
-        far_(std::move(far)),
-        places_(std::move(places)),
-        longest_pause_(std::max(kLookPause, ranks_per_core * kPauseEach)) {}
+  /// `near` has the links to the ranks of this host, `near_ranks`, ascending. `ranks_per_core`: how many ranks share a
+  /// core of this host.
+  MixedEndpoint(std::unique_ptr<ShmEndpoint> near, std::unique_ptr<TcpEndpoint> far,
+                const std::vector<Rank>& near_ranks, int ranks_per_core = 1);
 
   Rank rank() const { return far_->rank(); }
   int ranks() const { return far_->ranks(); }
@@ -76,15 +73,20 @@ class MixedEndpoint {
 
  private:
   std::chrono::nanoseconds next_pause() const;
-  bool is_far(Rank peer) const { return places_[static_cast<std::size_t>(peer.value)] < 0; }
-  Rank near(Rank peer) const { return Rank{places_[static_cast<std::size_t>(peer.value)]}; }
+  /// The peer's number among the near ranks; kNoRank if it is far.
+  Rank near(Rank peer) const {
+    const auto place = static_cast<std::uint32_t>(peer.value - first_near_);  // large for those before the first
+    return place < places_.size() ? places_[place] : kNoRank;
+  }
+  bool is_far(Rank peer) const { return near(peer) == kNoRank; }
   Route near(Route route) const {
     return Route{route.multicast && route.peer == kNoRank ? kNoRank : near(route.peer), route.multicast, route.lane};
   }
 
   std::unique_ptr<ShmEndpoint> near_;
   std::unique_ptr<TcpEndpoint> far_;
-  const std::vector<int> places_;
+  const std::int32_t first_near_;
+  std::vector<Rank> places_;  // from the first near rank to the last one, as near() has them
   const std::chrono::nanoseconds longest_pause_;
   std::uint64_t moved_ = 0;           // bytes_moved() at the last sleep
   std::chrono::nanoseconds slept_{};  // since a message was sent or received, or bytes moved

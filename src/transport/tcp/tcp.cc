@@ -32,15 +32,28 @@ TcpEndpoint::TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geomet
       place_(std::move(place)),
       comm_(log.comm),
       log_{log.rank, comm_},
-      first_links_(static_cast<std::size_t>(place_.ranks)),
+      first_links_(place_.ranks),
       multicast_(static_cast<std::size_t>(place_.lanes)) {
   for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
 }
 
 TcpEndpoint::~TcpEndpoint() { streams_.set_listener(nullptr); }
 
+/// Calls `what` with each reader of the multicast link, in rank order.
+template <class What>
+void TcpEndpoint::for_each_far(const What& what) const {
+  auto near = place_.near.begin();
+  for (Rank peer{0}; peer.value < place_.ranks; ++peer) {
+    if (near != place_.near.end() && *near == peer) {
+      ++near;
+    } else {
+      what(peer);
+    }
+  }
+}
+
 TcpLink& TcpEndpoint::link(Rank peer, std::uint16_t lane) {
-  std::uint32_t& first = first_links_[static_cast<std::size_t>(peer.value)];
+  std::uint32_t& first = first_links_.make(peer);
   if (first == 0) [[unlikely]] {
     links_.resize(links_.size() + static_cast<std::size_t>(place_.lanes));
     first = static_cast<std::uint32_t>(links_.size() - static_cast<std::size_t>(place_.lanes) + 1);
@@ -61,14 +74,14 @@ bool TcpEndpoint::can_send(Route route) {
     return to.outbox().has_credit(FrameKind::kUnicast) || (look_around(), to.connect(), false);
   }
   bool free = true;
-  for (const Rank peer : place_.far) {
+  for_each_far([&](Rank peer) {
     TcpLink& to = link(peer, route.lane);
-    if (to.outbox().has_credit(FrameKind::kMulticast)) continue;
+    if (to.outbox().has_credit(FrameKind::kMulticast)) return;
     to.read_all();
-    if (to.outbox().has_credit(FrameKind::kMulticast)) continue;
+    if (to.outbox().has_credit(FrameKind::kMulticast)) return;
     to.connect();
     free = false;
-  }
+  });
   if (!free) look_around();
   return free;
 }
@@ -91,12 +104,13 @@ void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint)
       lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
   ++lane.sent;
   // If there is one reader, its frame stands in front of the message, so that one piece is written.
-  std::byte* const head = place_.far.size() == 1 ? data - TcpFrame::kBytes : nullptr;
-  for (const Rank peer : place_.far) {
+  const bool one_reader = static_cast<std::size_t>(place_.ranks) == place_.near.size() + 1;
+  std::byte* const head = one_reader ? data - TcpFrame::kBytes : nullptr;
+  for_each_far([&](Rank peer) {
     TcpLink& to = link(peer, route.lane);
     to.outbox().lend(FrameKind::kMulticast, head, data, bytes, fingerprint, to.releases(), false);
     write(to);
-  }
+  });
 }
 
 ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, Bytes bytes, Fingerprint fingerprint) {
@@ -115,7 +129,7 @@ ReferenceState TcpEndpoint::send_reference(Route route, const std::byte* data, B
     return ReferenceState::kSent;
   }
   ++multicast_[route.lane].sent;
-  for (const Rank peer : place_.far) lend(peer);
+  for_each_far(lend);
   return ReferenceState::kSent;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/log.h"
+#include "core/rank_pages.h"
 #include "core/status.h"
 #include "transport/tcp/tcp_link.h"
 #include "transport/tcp/tcp_stream_source.h"
@@ -30,7 +31,7 @@ class TcpEndpoint {
     Rank rank;
     int ranks = 1;
     int lanes = 1;
-    std::vector<Rank> far;  ///< the readers of this rank's multicast link, in rank order
+    std::vector<Rank> near;  ///< those that do not read this rank's multicast link, ascending; itself among them
   };
   /// `tcp_streams` outlives the endpoint; `log` need not.
   static Status open(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log,
@@ -90,6 +91,8 @@ class TcpEndpoint {
 
   TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log);
   static FrameKind kind_of(Route route) { return route.multicast ? FrameKind::kMulticast : FrameKind::kUnicast; }
+  template <class What>
+  void for_each_far(const What& what) const;
   TcpLink& link(Rank peer, std::uint16_t lane);
   void write(TcpLink& link);
   bool write_unsent();
@@ -103,7 +106,7 @@ class TcpEndpoint {
   Descriptor epoll_;
   Descriptor doorbell_;
   /// This says by rank where the links to it begin in links_, plus 1; 0 if none was used yet, as of most ranks of many.
-  std::vector<std::uint32_t> first_links_;
+  RankPages<std::uint32_t> first_links_;
   std::vector<std::unique_ptr<TcpLink>> links_;  // those of a rank by lane; made on first use
   std::vector<TcpLink*> made_;                   // the links that have been made
   std::vector<Multicast> multicast_;             // by lane

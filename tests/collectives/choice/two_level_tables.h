@@ -17,8 +17,8 @@ class Composition {
   Composition(const TwoLevelPlan& plan, const HostMap& map, Shape shape)
       : plan_(plan),
         map_(map),
-        host_(map.host_of[shape.rank]),
-        index_(static_cast<std::uint32_t>(map.index_of[shape.rank])),
+        host_(map.host_of(shape.rank)),
+        index_(static_cast<std::uint32_t>(map.index_of(shape.rank))),
         parts_(plan.between->extent.parts),
         calls_(plan.form.by_blocks ? static_cast<std::uint32_t>(map.hosts) : 1),
         entering_(plan.form.first == Collective::kNone ? 0 : calls_ * parts_),
@@ -49,7 +49,7 @@ class Composition {
  private:
   std::uint32_t ranks_of_host() const { return static_cast<std::uint32_t>(map_.most); }
   std::int32_t member(std::uint32_t host, std::uint32_t index) const {
-    return map_.members[static_cast<std::uint32_t>(map_.first[host]) + index];
+    return map_.rank_at(static_cast<std::int32_t>(host), static_cast<std::int32_t>(index));
   }
   /// Where the share of an index, or the block of its rank on a host, begins.
   std::uint32_t begin_of(std::uint32_t host, std::uint32_t index) const {

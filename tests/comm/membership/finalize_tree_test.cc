@@ -11,15 +11,15 @@ namespace {
 /// Processes of two ranks each on one host.
 class FinalizeTreeTest : public testing::Test {
  protected:
-  static std::vector<Member> members_of(std::size_t processes) {
+  static MemberList members_of(std::size_t processes) {
     std::vector<Member> members(2 * processes);
     for (std::size_t i = 0; i < members.size(); ++i) {
       members[i].rank = Rank{static_cast<std::int32_t>(i)};
       members[i].process[0] = static_cast<std::byte>(i / 2);
     }
-    return members;
+    return MemberList(members);
   }
-  const std::vector<Member> members_ = members_of(8);
+  const MemberList members_ = members_of(8);
   const ProcessOrder order_{members_, 0};
 };
 

@@ -13,13 +13,13 @@
 namespace tutti {
 namespace {
 
-std::vector<Member> members_with(const std::vector<std::size_t>& bytes) {
+MemberList members_with(const std::vector<std::size_t>& bytes) {
   std::vector<Member> members(bytes.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     members[i].rank = Rank{static_cast<int>(i)};
     members[i].segment_bytes = bytes[i];
   }
-  return members;
+  return MemberList(members);
 }
 
 struct Host {

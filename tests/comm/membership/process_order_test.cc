@@ -22,18 +22,18 @@ ProcessId process_id(int number) {
 }
 
 /// `hosts` and `processes`: where each rank lives.
-std::vector<Member> members_of(const std::vector<int>& hosts, const std::vector<int>& processes) {
+MemberList members_of(const std::vector<int>& hosts, const std::vector<int>& processes) {
   std::vector<Member> members(hosts.size());
   for (std::size_t i = 0; i < members.size(); ++i) {
     members[i].rank = Rank{static_cast<std::int32_t>(i)};
     members[i].process = process_id(processes[i]);
     members[i].host = std::make_shared<const MemberHost>(MemberHost{.id = "host " + std::to_string(hosts[i])});
   }
-  return members;
+  return MemberList(members);
 }
 
 /// n processes of one rank each, on random hosts.
-std::vector<Member> scattered(std::size_t n, int hosts, std::mt19937& random) {
+MemberList scattered(std::size_t n, int hosts, std::mt19937& random) {
   std::vector<int> host(n);
   std::vector<int> process(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -76,7 +76,7 @@ TEST(ProcessOrder, AProcessOnTwoHostsIsOnThatOfItsLowestRank) {
 TEST(ProcessOrder, ParentsAndChildrenAreTheSameTreeAndConnected) {
   std::mt19937 random(5);
   for (std::size_t n = 1; n < 70; ++n) {
-    const std::vector<Member> members = scattered(n, 3, random);
+    const MemberList members = scattered(n, 3, random);
     const ProcessOrder order(members, 0);
     std::size_t edges = 0;
     for (std::size_t place = 0; place < n; ++place) {
@@ -94,7 +94,7 @@ TEST(ProcessOrder, ParentsAndChildrenAreTheSameTreeAndConnected) {
 
 TEST(ProcessOrder, FewAreAllConnected) {
   std::mt19937 random(1);
-  const std::vector<Member> members = scattered(9, 3, random);
+  const MemberList members = scattered(9, 3, random);
   const ProcessOrder order(members, 9);
   EXPECT_TRUE(order.is_mesh());
   for (std::size_t place = 0; place < 9; ++place) EXPECT_EQ(order.neighbours(place).size(), 8u);
@@ -103,7 +103,7 @@ TEST(ProcessOrder, FewAreAllConnected) {
 TEST(ProcessOrder, ManyHaveAFewNeighboursAndTreesAmongThem) {
   std::mt19937 random(2);
   for (std::size_t n = 1; n <= 200; n += test::kSanitized && n > 66 ? 13 : 1) {
-    const std::vector<Member> members = scattered(n, static_cast<int>(1 + n % 17), random);
+    const MemberList members = scattered(n, static_cast<int>(1 + n % 17), random);
     const ProcessOrder order(members, 0);
     ASSERT_EQ(order.size(), n);
     for (std::size_t place = 0; place < n; ++place) {
@@ -149,7 +149,7 @@ std::size_t reached(const ProcessOrder& order, const std::vector<bool>& present)
 TEST(ProcessOrder, WhoIsLeftReachesWhoIsLeft) {
   std::mt19937 random(3);
   for (std::size_t n = 2; n <= 100; ++n) {
-    const std::vector<Member> members = scattered(n, 4, random);
+    const MemberList members = scattered(n, 4, random);
     const ProcessOrder order(members, 0);
     for (const double share : {0.02, 0.3, 0.9}) {
       std::vector<bool> present(n);

@@ -21,12 +21,13 @@ constexpr ShmGeometry kNear{2, 1, kLarge, 2};
 
 /// Rank 0, whose memory rank 1 shares; rank 2 is far.
 std::unique_ptr<MixedEndpoint> open_mixed(TcpFabric& fabric, Segments segments, int ranks_per_core = 1) {
-  TcpEndpoint::Place place{Rank{0}, 3, 1, {Rank{2}}};
+  const std::vector<Rank> near{Rank{0}, Rank{1}};
+  TcpEndpoint::Place place{Rank{0}, 3, 1, near};
   std::unique_ptr<TcpEndpoint> far;
   require(TcpEndpoint::open(fabric.tcp_streams(Rank{0}), {kLarge, 8, false}, std::move(place), {}, &far).ok(),
           "no tcp");
   return std::make_unique<MixedEndpoint>(std::make_unique<ShmEndpoint>(kNear, Rank{0}, std::move(segments)),
-                                         std::move(far), std::vector<int>{0, 1, -1}, ranks_per_core);
+                                         std::move(far), near, ranks_per_core);
 }
 
 /// Rank 0 sends to the far rank as much as there are credits for, far more than its connection takes at once, and then

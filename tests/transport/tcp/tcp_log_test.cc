@@ -46,7 +46,7 @@ TEST(TcpLog, ALossNamesTheCommunicator) {
   std::string name = "one of many words";
   std::unique_ptr<TcpEndpoint> endpoint;
   ASSERT_TRUE(TcpEndpoint::open(fabric.tcp_streams(Rank{0}), TcpGeometry{Bytes{4096}, 8, false},
-                                TcpEndpoint::Place{Rank{0}, 2, 1, {Rank{1}}}, LogSource{Rank{0}, name}, &endpoint)
+                                TcpEndpoint::Place{Rank{0}, 2, 1, {Rank{0}}}, LogSource{Rank{0}, name}, &endpoint)
                   .ok());
   name.assign(name.size(), 'x');
   const Route route{Rank{1}, false, 0};
