@@ -27,6 +27,8 @@ struct Extent {
   std::uint32_t output_blocks = 1;
   std::uint32_t scratch_chunks = 0;  ///< chunks of part size needed besides input and output
   std::uint32_t message_chunks = 1;  ///< at least those of the longest span that travels; equal on all ranks and roots
+
+  constexpr bool operator==(const Extent&) const = default;
 };
 
 /// In which order the operands of all ranks are reduced.

@@ -10,6 +10,9 @@ namespace {
 
 /// A candidate with more steps is not simulated: so many take a few milliseconds at most.
 constexpr std::uint64_t kMostSteps = 500'000;
+/// A loop that does not come to repeat ends after so many, unless ranks share cores: the order in which these get them
+/// may still change.
+constexpr std::uint64_t kEnoughSteps = 4'000;
 /// Calls of a loop that are simulated: a sender runs ahead as far as its credits reach, 16 small messages, before the
 /// pace is that of the slowest.
 constexpr std::size_t kCalls = 96;
@@ -30,6 +33,19 @@ std::size_t calls_for(int ranks) {
 Time with_margin(Time time, Time percent) {
   constexpr Time kMost = CostModel::kNever - 1;
   return time > kMost / 2 ? kMost : time + time / 100 * percent;
+}
+
+/// Whether all ranks do the same by either algorithm.
+bool have_same_program(const Algorithm& one, const Algorithm& other, Shape shape) {
+  if (one.extent(shape) != other.extent(shape)) return false;
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
+    const std::uint32_t steps = one.steps(shape);
+    if (other.steps(shape) != steps) return false;
+    for (std::uint32_t lane = 0; lane < static_cast<std::uint32_t>(shape.lanes); ++lane)
+      for (std::uint32_t i = 0; i < steps; ++i)
+        if (!(one.step(shape, lane, i) == other.step(shape, lane, i))) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -55,6 +71,7 @@ Time CostModel::predict(const Algorithm& algorithm, Collective collective, Bytes
   SimulationLimits limits;
   limits.steps = kMostSteps;
   limits.until_repeats = true;
+  if (!machine_.same_boot_id) limits.enough_steps = kEnoughSteps;
   limits.longest = longest;
   limits.passes = call.repeated ? calls_for(machine_.ranks) : kTiles;
   const Prediction prediction = simulator_.simulate(algorithm, call, network_, limits);
@@ -78,19 +95,24 @@ std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred, 
                                   times.begin());
 }
 
-/// All roots must choose alike, so the slower one of two counts: a host's first rank, and one that is not.
+/// All roots must choose alike, so two are looked at where there are hosts: a host's first rank, and one that is not.
+std::vector<int> CostModel::roots_for(Collective collective) const {
+  const bool one = !is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1;
+  return one ? std::vector<int>{0} : std::vector<int>{0, machine_.ranks - 1};
+}
+
+/// The slower one of several roots counts.
 Time CostModel::predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block, Time longest) {
-  const Time first = predict(algorithm, collective, block, 0, longest);
-  if (!is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1 || first == kNever) return first;
-  return std::max(first, predict(algorithm, collective, block, machine_.ranks - 1, longest));
+  Time slowest = 0;
+  for (const int root : roots_for(collective))
+    if (slowest != kNever) slowest = std::max(slowest, predict(algorithm, collective, block, root, longest));
+  return slowest;
 }
 
 /// The algorithm that thresholds name is simulated first. It is often the best, and then the others end early.
 const Algorithm* CostModel::best(Collective collective, Bytes block) {
-  std::vector<const Algorithm*> candidates;
-  for (const Algorithm& algorithm : catalogue())
-    if (is_candidate(algorithm, collective)) candidates.push_back(&algorithm);
   const std::string_view usual = automatic_algorithm(collective, block, machine_, hosts_);
+  const std::vector<const Algorithm*> candidates = candidates_for(collective, block, usual);
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [&](const Algorithm* algorithm) { return algorithm->name == usual; });
   const auto preferred = static_cast<std::size_t>(found - candidates.begin());
@@ -104,6 +126,36 @@ const Algorithm* CostModel::best(Collective collective, Bytes block) {
   for (std::size_t i = 0; i < candidates.size(); ++i)
     if (i != preferred) look_at(i);
   return least == kNever ? nullptr : candidates[pick(times, preferred, margin(machine_))];
+}
+
+/// Of those that come to the same on these hosts, such as exchanges of more rounds than there are, one is enough.
+std::vector<const Algorithm*> CostModel::candidates_for(Collective collective, Bytes block,
+                                                        std::string_view usual) const {
+  std::vector<const Algorithm*> candidates;
+  const auto choice_of = [&](const Algorithm& algorithm) {
+    return choose(collective, block, machine_, algorithm, Bytes{0}, hosts_);
+  };
+  for (const Algorithm& algorithm : catalogue()) {
+    if (!is_candidate(algorithm, collective)) continue;
+    const Choice choice = choice_of(algorithm);
+    Shape shape{machine_.ranks, 0, 0, choice.lanes, hosts_};
+    const auto twin = std::find_if(candidates.begin(), candidates.end(), [&](const Algorithm* other) {
+      const Choice known = choice_of(*other);
+      if (known.lanes != choice.lanes || known.tile_bytes != choice.tile_bytes) return false;
+      bool same = true;
+      for (const int root : roots_for(collective)) {
+        shape.root = root;
+        same = same && have_same_program(*other, algorithm, shape);
+      }
+      return same;
+    });
+    if (twin == candidates.end()) {
+      candidates.push_back(&algorithm);
+    } else if (algorithm.name == usual) {
+      *twin = &algorithm;
+    }
+  }
+  return candidates;
 }
 
 }  // namespace tutti

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "collectives/choice/choice.h"
 #include "core/machine.h"
@@ -44,7 +45,10 @@ class CostModel {
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
 
  private:
+  std::vector<int> roots_for(Collective collective) const;
   Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block, Time longest);
+  /// Those that are worth a simulation; `usual`: the name of the one that thresholds name.
+  std::vector<const Algorithm*> candidates_for(Collective collective, Bytes block, std::string_view usual) const;
 
   Machine machine_;
   const HostMap* hosts_;

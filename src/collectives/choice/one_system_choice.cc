@@ -36,32 +36,46 @@ constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
 /// The same holds for a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
-/// Between hosts it pays for a reduce alone, up to so many bytes of all ranks together.
+/// Between hosts it pays for a gather, and for a reduce up to so many bytes of all ranks together: where each rank has
+/// a host, and where hosts have several.
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
+constexpr std::size_t kLocalHostsReduceBytes = 64 * 1024;
 /// Blocks of an all-gather or reduce-scatter travel together in log2 n rounds up to here, and around a ring above.
 constexpr std::size_t kLocalTogetherBytes = 64 * 1024;
 /// Those of an all-to-all travel together up to here; larger ones are all under way at once.
 constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
-/// From here on those of an all-to-all in a crowd over the loopback are exchanged pair by pair.
+/// From here on those of an all-to-all of hosts, or of a crowd over the loopback, are exchanged pair by pair.
 constexpr std::size_t kLocalPairwiseBytes = 128 * 1024;
 
-/// All-reduce of hosts with several ranks: small data is exchanged by leaders. Few hosts do so up to so many bytes for
-/// each rank of a host, and further ranks than these do not count.
+/// All-reduce of hosts with several ranks: small data is exchanged by leaders. So many hosts do so up to so many bytes
+/// by the fourth power of their number (2 MiB on two hosts, 128 KiB on four); two hosts of two ranks, and more hosts,
+/// up to less.
 constexpr int kLocalFewHosts = 4;
-constexpr std::size_t kLocalLeaderBytesARank = 8 * 1024;
-constexpr int kLocalLeaderRanks = 4;
-/// More hosts do so up to so many bytes. Up to so many hosts leaders send to all others at once, so that with two ranks
-/// a host flat algorithms of log2 n rounds have fewer messages.
+constexpr std::size_t kLocalLeaderBytesOfFew = 32 * 1024 * 1024;
+constexpr std::size_t kLocalLeaderBytesOfTwoPairs = 32 * 1024;
 constexpr std::size_t kLocalLeaderBytes = 4 * 1024;
-constexpr int kLocalManyHosts = 8;
-/// Larger data is exchanged by drivers, each its share: on two hosts up to the first, on more than few up to the
-/// second. Still larger data takes the exchange with one round that scatters, and then rings of drivers.
-constexpr std::size_t kLocalPairExchangeBytes = 64 * 1024;
+/// Larger data is exchanged by drivers, each its share: of two hosts up to the first, of many up to the second. Still
+/// larger data takes the exchange with one round that scatters, of few hosts up to the first, and then rings of
+/// drivers.
+constexpr std::size_t kLocalPairExchangeBytes = 256 * 1024;
 constexpr std::size_t kLocalExchangeBytes = 32 * 1024;
+constexpr std::size_t kLocalFewScatterBytes = 512 * 1024;
 constexpr std::size_t kLocalScatterBytes = 1024 * 1024;
-/// A host's blocks travel together in rounds of hosts up to here, and from leader to root, or back, up to the second.
+/// More than two hosts of two ranks, up to so many, have fewer messages in flat algorithms of log2 n rounds than if
+/// leaders sent to all others at once: an all-reduce is doubled up to so many bytes by the number of hosts, and halved
+/// and doubled until rings begin.
+constexpr int kLocalManyHosts = 8;
+constexpr std::size_t kLocalPairsDoublingBytes = 96 * 1024;
+/// A host's blocks travel together in rounds of hosts up to here, and those of a gather from leader to root up to the
+/// second.
 constexpr std::size_t kLocalHostRoundsBytes = 32 * 1024;
 constexpr std::size_t kLocalLeadersBlockBytes = 16 * 1024;
+/// From here on up to so many hosts of two ranks take larger tiles for a broadcast or reduce than down a tree.
+constexpr int kLocalLargeTileHosts = 3;
+constexpr std::size_t kLocalLargeTileBytes = 512 * 1024;
+/// Where leaders are not worth it: a broadcast, and a block of a scatter, goes down a tree of all ranks up to here.
+constexpr std::size_t kLocalFlatTreeBytes = 512 * 1024;
+constexpr std::size_t kLocalFlatTreeBlockBytes = 16 * 1024;
 
 bool is_small_for_few(std::size_t bytes, const Machine& machine) {
   return machine.ranks <= kLocalFewRanks && machine.ranks_per_core == 1 && bytes <= kLocalAllPairsBytes;
@@ -113,10 +127,11 @@ std::string_view flat_broadcast(std::size_t bytes, const Machine& machine) {
 }
 
 std::string_view flat_reduce(std::size_t bytes, const Machine& machine) {
-  const bool few = machine.ranks <= kLocalFewRanks && bytes <= kLocalAllPairsBytes;
-  const std::size_t most =
-      machine.same_host_id ? kLocalServedBytes : kLocalAllPairsReduceBytes / static_cast<std::size_t>(machine.ranks);
-  return few || (bytes <= most && serves_crowd(machine)) ? "all_pairs" : "tree";
+  const bool few = machine.ranks <= kLocalFewRanks;
+  if (few && bytes <= kLocalAllPairsBytes) return "all_pairs";
+  if (machine.same_host_id) return bytes <= kLocalServedBytes && serves_crowd(machine) ? "all_pairs" : "tree";
+  const bool served = serves_crowd(machine) || (few && machine.ranks_per_core > 1);
+  return served && bytes <= kLocalAllPairsReduceBytes / static_cast<std::size_t>(machine.ranks) ? "all_pairs" : "tree";
 }
 
 std::string_view flat_all_to_all(std::size_t bytes, const Machine& machine, const HostMap* hosts) {
@@ -170,21 +185,25 @@ bool is_better_flat(const HostMap& map) {
 struct HostsAllReduceBytes {
   std::size_t leaders;   ///< up to here leaders exchange the whole data
   std::size_t exchange;  ///< up to here drivers exchange their shares
+  std::size_t scatter;   ///< up to here data is scattered in few rounds
 };
 HostsAllReduceBytes hosts_all_reduce_bytes(const HostMap& map) {
-  if (map.hosts > kLocalFewHosts) return {kLocalLeaderBytes, kLocalExchangeBytes};
-  const auto ranks = static_cast<std::size_t>(std::min(map.most, kLocalLeaderRanks));
-  const std::size_t leaders = ranks * kLocalLeaderBytesARank;
-  return {leaders, map.hosts == 2 ? kLocalPairExchangeBytes : leaders};
+  if (map.hosts > kLocalFewHosts) return {kLocalLeaderBytes, kLocalExchangeBytes, kLocalScatterBytes};
+  const auto square = static_cast<std::size_t>(map.hosts) * static_cast<std::size_t>(map.hosts);
+  const std::size_t leaders = map.most > 2 ? kLocalLeaderBytesOfFew / (square * square) : kLocalLeaderBytesOfTwoPairs;
+  return {leaders, map.hosts == 2 ? kLocalPairExchangeBytes : leaders, kLocalFewScatterBytes};
 }
 
 std::string_view hosts_all_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
   if (machine.deterministic) return flat_all_reduce(bytes, machine);
   const HostsAllReduceBytes most = hosts_all_reduce_bytes(map);
-  if (bytes <= most.leaders) return is_better_flat(map) ? "recursive_doubling" : "hierarchical_leaders";
-  if (bytes <= most.exchange) return "recursive_exchange";
-  if (bytes > ring_from(map.hosts, kLocalScatterBytes)) return "hierarchical";
-  return first_held(machine, &map, Collective::kAllReduce, {"scatter_exchange_1"}, "hierarchical");
+  const bool pairs = map.most <= 2 && map.hosts > 2 && map.hosts <= kLocalManyHosts;
+  if (pairs && bytes <= kLocalPairsDoublingBytes / static_cast<std::size_t>(map.hosts)) return "recursive_doubling";
+  if (!pairs && bytes <= most.leaders) return "hierarchical_leaders";
+  if (!pairs && bytes <= most.exchange) return "recursive_exchange";
+  if (bytes > ring_from(map.hosts, most.scatter)) return "hierarchical";
+  const std::string_view scatters = pairs ? "halving_doubling" : "scatter_exchange_1";
+  return first_held(machine, &map, Collective::kAllReduce, {scatters}, "hierarchical");
 }
 
 /// All-gather or reduce-scatter.
@@ -194,12 +213,46 @@ std::string_view hosts_exchange(Collective collective, std::size_t bytes, const 
   return first_held(machine, &map, collective, {"hierarchical_rounds"}, "hierarchical");
 }
 
-/// Hosts of equal size exchange blocks host by host, small ones in two rounds.
+/// Hosts of equal size exchange blocks host by host, small ones in rounds.
 std::string_view hosts_all_to_all(std::size_t bytes, const Machine& machine, const HostMap& map) {
   const std::string_view flat = flat_all_to_all(bytes, machine, &map);
   if (map.fewest != map.most) return flat;
+  if (bytes >= kLocalPairwiseBytes && machine.ranks <= kTcpAllPairsBlocks) return "pairwise";
   if (bytes > kLocalTogetherToAllBytes) return first_held(machine, &map, Collective::kAllToAll, {"hierarchical"}, flat);
-  return first_held(machine, &map, Collective::kAllToAll, {"hierarchical_2", "hierarchical"}, flat);
+  const bool few = map.hosts <= kLocalFewHosts;
+  return first_held(machine, &map, Collective::kAllToAll,
+                    {few ? "hierarchical_2" : "hierarchical_3", "hierarchical_2", "hierarchical"}, flat);
+}
+
+/// Whether the root of a reduce or gather takes from all others. Of many ranks, leaders of hosts with more of them save
+/// it messages.
+bool root_serves_all(const Machine& machine, const HostMap& map) {
+  return machine.ranks <= kLocalFewRanks || (map.most <= 2 && serves_crowd(machine));
+}
+
+bool takes_large_tiles(std::size_t bytes, const HostMap& map) {
+  return map.hosts <= kLocalLargeTileHosts && map.most <= 2 && bytes >= kLocalLargeTileBytes;
+}
+
+std::string_view hosts_broadcast(std::size_t bytes, const HostMap& map) {
+  if (takes_large_tiles(bytes, map)) return "hierarchical_knomial_4";
+  return is_better_flat(map) && bytes <= kLocalFlatTreeBytes ? "tree" : "hierarchical_tree";
+}
+
+std::string_view hosts_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
+  const bool small = bytes <= kLocalHostsReduceBytes / static_cast<std::size_t>(machine.ranks);
+  if (small && root_serves_all(machine, map)) return "all_pairs";
+  return takes_large_tiles(bytes, map) ? "hierarchical_knomial_4" : "hierarchical_tree";
+}
+
+std::string_view hosts_gather(std::size_t bytes, const Machine& machine, const HostMap& map) {
+  if (bytes > kLocalLeadersBlockBytes || root_serves_all(machine, map)) return "all_pairs";
+  return first_held(machine, &map, Collective::kGather, {"hierarchical_leaders"}, "all_pairs");
+}
+
+std::string_view hosts_scatter(std::size_t bytes, const Machine& machine, const HostMap& map) {
+  const bool tree = is_better_flat(map) && bytes <= kLocalFlatTreeBlockBytes;
+  return first_held(machine, &map, Collective::kScatter, {tree ? "tree" : "hierarchical_leaders"}, "all_pairs");
 }
 
 std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, const Machine& machine,
@@ -213,12 +266,13 @@ std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, c
     case Collective::kAllGatherV:
       return "hierarchical";
     case Collective::kBroadcast:
+      return hosts_broadcast(bytes, map);
     case Collective::kReduce:
-      return "hierarchical_tree";
+      return hosts_reduce(bytes, machine, map);
     case Collective::kGather:
+      return hosts_gather(bytes, machine, map);
     case Collective::kScatter:
-      if (bytes > kLocalLeadersBlockBytes) return "all_pairs";
-      return first_held(machine, &map, collective, {"hierarchical_leaders"}, "all_pairs");
+      return hosts_scatter(bytes, machine, map);
     case Collective::kAllToAll:
       return hosts_all_to_all(bytes, machine, map);
     case Collective::kBarrier:

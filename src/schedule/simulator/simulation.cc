@@ -16,6 +16,9 @@ constexpr std::uint32_t kSmallCredits = 16;
 constexpr std::uint64_t kUpdatesOfAStep = 8;
 /// The simulation looks whether a loop is too slow after an eighth of its rounds.
 constexpr std::size_t kEarly = 8;
+/// The fewest passes and rounds of a loop that ends because it had enough steps: in the first ones senders run ahead.
+constexpr std::size_t kFewestPasses = 24;
+constexpr std::size_t kFewestRounds = 4;
 /// Links that fit 4 GiB with all that belongs to them.
 constexpr std::size_t kMostLinks = 24'000'000;
 
@@ -95,7 +98,7 @@ void Simulation::count_touches() {
   constexpr std::int32_t kCounted = 64;
   std::vector<std::int32_t> last(static_cast<std::size_t>(flat_network_ ? 1 : plan_.call.shape.hosts->most), 0);
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) {
-    const auto place = static_cast<std::size_t>(flat_network_ ? 0 : plan_.call.shape.hosts->index_of[rank]);
+    const auto place = static_cast<std::size_t>(flat_network_ ? 0 : plan_.call.shape.hosts->index_of(rank));
     if (rank >= kCounted) {
       first_touches_[static_cast<std::size_t>(rank)] = first_touches_[static_cast<std::size_t>(last[place])];
       continue;
@@ -150,7 +153,7 @@ void Simulation::place_ranks() {
   for (std::int32_t rank = 0; rank < plan_.period; ++rank) {
     const bool counted = net.same_boot_id || flat_network_;
     const std::int32_t machine = counted ? 0 : host_of(rank);
-    const std::int32_t index = counted ? rank : map->index_of[rank];
+    const std::int32_t index = counted ? rank : map->index_of(rank);
     on[static_cast<std::size_t>(rank)] = machine * cores + index % cores;
   }
   for (Core& core : cores_) core.queue.clear();
@@ -163,7 +166,7 @@ Shape Simulation::shape_of(std::int32_t rank) const {
 }
 
 std::int32_t Simulation::host_of(std::int32_t rank) const {
-  if (!flat_network_) return plan_.call.shape.hosts->host_of[rank];
+  if (!flat_network_) return plan_.call.shape.hosts->host_of(rank);
   return plan_.network.tcp ? rank : 0;
 }
 
@@ -292,7 +295,8 @@ void Simulation::finish_pass(const Strand& s, Time now) {
   if (plan_.round == 0 || passes % plan_.round != 0) return;
   const std::size_t rounds = passes / plan_.round;
   if (!rhythm_.finish(s.place, rounds - 1, now)) return;
-  if (rhythm_.repeats()) passes_ = passes;
+  const bool enough = work_ >= plan_.enough_steps && passes >= kFewestPasses && rounds >= kFewestRounds;
+  if (rhythm_.repeats() || enough) passes_ = passes;
   too_slow_ = !rhythm_.repeats() && is_too_slow(rounds);
 }
 

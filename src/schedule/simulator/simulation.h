@@ -25,7 +25,8 @@ struct SimulationPlan {
   std::size_t tiles = 1;   ///< of a call
   std::size_t passes = 1;  ///< pass p works on tile p % tiles
   std::uint64_t most_steps = 0;
-  std::size_t round = 0;  ///< passes of a round. The run ends once rounds repeat, unless this is 0.
+  std::size_t round = 0;           ///< passes of a round. The run ends once rounds repeat, unless this is 0.
+  std::uint64_t enough_steps = 0;  ///< of SimulationLimits
   Time longest = std::numeric_limits<Time>::max();  ///< of SimulationLimits
 };
 

@@ -50,15 +50,15 @@ Time time_at_pace(std::size_t bytes, std::size_t tile, Time pace) {
 Time time_of_call(const Simulation& simulation, const SimulationPlan& plan) {
   const std::size_t passes = simulation.passes();
   const std::size_t tile = std::max<std::size_t>(plan.call.tile.value, 1);
-  if (passes < plan.passes) {
+  if (passes < plan.passes && simulation.rhythm().repeats()) {
     const Time pace = simulation.rhythm().pace();
     return plan.round == plan.tiles ? pace : time_at_pace(plan.call.block.value, tile, pace);
   }
   const auto end = [&](std::size_t count) { return count == 0 ? 0 : simulation.pass_end(count - 1); };
-  if (is_loop(plan)) {
-    const std::size_t calls = passes / plan.tiles;
+  const std::size_t calls = passes / plan.tiles;  // fewer than planned if they were enough
+  if (is_loop(plan) && calls >= 2) {
     const std::size_t before = calls / 2;
-    return (end(passes) - end(before * plan.tiles)) / static_cast<Time>(calls - before);
+    return (end(calls * plan.tiles) - end(before * plan.tiles)) / static_cast<Time>(calls - before);
   }
   if (passes == plan.tiles && !plan.call.repeated) return end(passes);
   // Where ranks run ahead, the last passes end sooner after one another than wires could carry more of them.
@@ -107,6 +107,7 @@ Prediction Simulator::simulate(const Algorithm& algorithm, const SimulatedCall& 
   plan.passes = passes_for(call, plan.tiles, steps, limits.passes);
   plan.most_steps = limits.steps;
   if (limits.until_repeats && call.repeated) plan.round = is_loop(plan) && plan.tiles < kManyTiles ? plan.tiles : 1;
+  plan.enough_steps = limits.enough_steps;
   plan.longest = limits.longest;
   prediction.passes = plan.passes;
   prediction.tiles = plan.tiles;

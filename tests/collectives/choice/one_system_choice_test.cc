@@ -130,10 +130,12 @@ TEST(OneSystemChoice, AllReduceOfHostsFollowsHostsAndTheirRanks) {
     std::vector<std::string> chosen;  // of 8 bytes, 16, 32, 64 and 256 KiB, 1 and 16 MiB
   };
   const std::string leaders = "hierarchical_leaders", exchange = "recursive_exchange";
-  for (const Case& c : {Case{2, 4, {leaders, leaders, leaders, exchange, kScatter, kScatter, kRings}},
-                        Case{4, 2, {leaders, leaders, kScatter, kScatter, kScatter, kScatter, kRings}},
-                        Case{4, 4, {leaders, leaders, leaders, kScatter, kScatter, kScatter, kRings}},
-                        Case{8, 2, {kDoubling, exchange, exchange, kScatter, kScatter, kScatter, kRings}},
+  for (const Case& c : {Case{2, 2, {leaders, leaders, leaders, exchange, exchange, kRings, kRings}},
+                        Case{2, 4, {leaders, leaders, leaders, leaders, leaders, leaders, kRings}},
+                        Case{3, 2, {kDoubling, kDoubling, kDoubling, kHalving, kHalving, kRings, kRings}},
+                        Case{4, 2, {kDoubling, kDoubling, kHalving, kHalving, kHalving, kRings, kRings}},
+                        Case{4, 4, {leaders, leaders, leaders, leaders, kScatter, kRings, kRings}},
+                        Case{8, 2, {kDoubling, kHalving, kHalving, kHalving, kHalving, kHalving, kRings}},
                         Case{8, 4, {leaders, exchange, exchange, kScatter, kScatter, kScatter, kRings}},
                         Case{12, 2, {leaders, exchange, exchange, kScatter, kScatter, kScatter, kRings}},
                         Case{3, 1, {kDoubling, kDoubling, kDoubling, kShots, kRing, kRing, kRing}},
@@ -158,9 +160,38 @@ TEST(OneSystemChoice, BlocksOfHostsTravelTogetherWhileTheyAreSmall) {
   EXPECT_EQ(name(Collective::kAllGather, 8, 64), "hierarchical") << "messages hold one chunk";
   EXPECT_EQ(name(Collective::kAllToAll, 4 << 10), "hierarchical_2");
   EXPECT_EQ(name(Collective::kAllToAll, 64 << 10), "hierarchical");
-  EXPECT_EQ(name(Collective::kScatter, 16 << 10), "hierarchical_leaders");
-  EXPECT_EQ(name(Collective::kScatter, 64 << 10), "all_pairs");
-  EXPECT_EQ(name(Collective::kAllReduce, 64 << 10, 64), "hierarchical") << "messages hold one chunk";
+  EXPECT_EQ(name(Collective::kAllToAll, 128 << 10), "pairwise");
+  EXPECT_EQ(name(Collective::kAllReduce, 128 << 10, 64), "hierarchical") << "messages hold one chunk";
+}
+
+TEST(OneSystemChoice, RootsOfHostsServeAllOrHaveLeaders) {
+  struct Case {
+    Collective collective;
+    int hosts, each;
+    std::vector<std::string> chosen;  // of 8 bytes, 16, 32, 64 and 256 KiB, 1 and 16 MiB
+  };
+  const std::string by_hosts = "hierarchical_tree", large = "hierarchical_knomial_4", leaders = "hierarchical_leaders";
+  const Collective broadcast = Collective::kBroadcast, reduce = Collective::kReduce;
+  const Collective gather = Collective::kGather, scatter = Collective::kScatter;
+  for (const Case& c : {Case{broadcast, 2, 2, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, large, large}},
+                        Case{broadcast, 3, 2, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, large, large}},
+                        Case{broadcast, 4, 2, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
+                        Case{broadcast, 8, 2, {kTree, kTree, kTree, kTree, kTree, by_hosts, by_hosts}},
+                        Case{broadcast, 8, 4, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
+                        Case{reduce, 2, 2, {kPairs, kPairs, by_hosts, by_hosts, by_hosts, large, large}},
+                        Case{reduce, 2, 4, {kPairs, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
+                        Case{reduce, 8, 2, {kPairs, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
+                        Case{reduce, 4, 4, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
+                        Case{gather, 2, 2, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
+                        Case{gather, 8, 2, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
+                        Case{gather, 4, 4, {leaders, leaders, kPairs, kPairs, kPairs, kPairs, kPairs}},
+                        Case{scatter, 8, 2, {kTree, kTree, leaders, leaders, leaders, leaders, leaders}},
+                        Case{scatter, 4, 4, {leaders, leaders, leaders, leaders, leaders, leaders, leaders}}}) {
+    const HostList hosts = uniform_hosts(c.hosts, c.each, false);
+    const Topology topology(hosts);
+    EXPECT_EQ(chosen(c.collective, system_of(hosts, 4), &topology.map()), c.chosen)
+        << name_of(c.collective) << " on " << c.hosts << " hosts of " << c.each;
+  }
 }
 
 TEST(OneSystemChoice, ABarrierIsLinearWhereMessagesAreThereAtOnce) {

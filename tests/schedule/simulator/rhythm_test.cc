@@ -137,6 +137,30 @@ TEST(Loop, EndsEarlyIfItIsTooSlow) {
   EXPECT_EQ(simulator.simulate(algorithm, call, network, limits).method, SimulationMethod::kTooSlow);
 }
 
+/// The same ranks, whose loop does not repeat: calls of one tile, of a few and of many.
+TEST(Loop, EndsOnceItHasEnoughSteps) {
+  Simulator simulator;
+  const Network network = network_of(false, true);
+  const Algorithm& algorithm = *find_algorithm(Collective::kAllReduce, "halving_doubling");
+  for (const std::size_t tiles : {1, 8, 20, 40}) {
+    const SimulatedCall call = call_of(8, 64 * tiles, 64, true);
+    SimulationLimits limits;
+    limits.passes = 96;
+    const Prediction whole = simulator.simulate(algorithm, call, network, limits);
+    limits.until_repeats = true;
+    const Prediction until_repeats = simulator.simulate(algorithm, call, network, limits);
+    EXPECT_TRUE(tiles > 1 || until_repeats.passes == 96);
+    limits.enough_steps = 1;
+    const Prediction enough = simulator.simulate(algorithm, call, network, limits);
+    EXPECT_EQ(enough.passes, std::min(until_repeats.passes, tiles == 8 ? std::size_t{32} : std::size_t{24})) << tiles;
+    EXPECT_NEAR(static_cast<double>(enough.time), static_cast<double>(whole.time),
+                0.2 * static_cast<double>(whole.time))
+        << tiles;
+    limits.enough_steps = 1'000'000;
+    EXPECT_EQ(simulator.simulate(algorithm, call, network, limits).passes, until_repeats.passes) << tiles;
+  }
+}
+
 /// The network has wires. When a message has arrived, the others on its wire become faster.
 TEST(SingleCall, EndsOnceItTakesLongerThanItMay) {
   Simulator simulator;
