@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "core/cache.h"
+#include "kernels/cache.h"
 #include "kernels/kernels.h"
 
 namespace tutti {

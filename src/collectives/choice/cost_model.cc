@@ -128,7 +128,7 @@ const Algorithm* CostModel::best(Collective collective, Bytes block) {
   return least == kNever ? nullptr : candidates[pick(times, preferred, margin(machine_))];
 }
 
-/// Of those that come to the same on these hosts, such as exchanges of more rounds than there are, one is enough.
+/// One is enough of those that come to the same on these hosts, such as exchanges of more rounds than there are.
 std::vector<const Algorithm*> CostModel::candidates_for(Collective collective, Bytes block,
                                                         std::string_view usual) const {
   std::vector<const Algorithm*> candidates;

@@ -71,7 +71,7 @@ class PlanCache {
     return !choose(collective, Bytes{0}, machine(), name, tile_, hosts()).name_refused;
   }
 
-  /// As AutomaticChoice has them.
+  /// The machine and the map are those of AutomaticChoice.
   const Machine& machine() const { return automatic_->machine(); }
   const HostMap* hosts() const { return automatic_->hosts(); }
   /// Memory of the schedules built so far.

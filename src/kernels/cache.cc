@@ -1,4 +1,4 @@
-#include "core/cache.h"
+#include "kernels/cache.h"
 
 #include <algorithm>
 #include <string>
