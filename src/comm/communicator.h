@@ -49,7 +49,7 @@ class Communicator final {
   Settings settings() const;
   LogSource log_source() const { return LogSource{rank_, name_}; }
   const Machine& machine() const { return call_driver_.binder().plans().machine(); }
-  /// Which ranks share memory; nullptr if all are in one process. As long as this object.
+  /// Which ranks share memory; nullptr with TUTTI_TRANSPORT=inproc. Lives as long as this object.
   const HostMap* hosts() const { return call_driver_.binder().plans().hosts(); }
   Membership& membership() { return *membership_; }
   /// How many ranks share a core of this host, those of the process's other communicators included.

@@ -55,12 +55,14 @@ void Topology::make_lists(std::span<const int> hosts) {
 
 std::vector<std::int32_t> ranks_of_host(const HostMap& map, std::int32_t host) {
   std::vector<std::int32_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(map.size_of(host)));
   for (std::int32_t index = 0; index < map.size_of(host); ++index) ranks.push_back(map.rank_at(host, index));
   return ranks;
 }
 
 std::vector<std::int32_t> ranks_with_index(const HostMap& map, std::int32_t index) {
   std::vector<std::int32_t> ranks;
+  ranks.reserve(static_cast<std::size_t>(map.hosts));
   for (std::int32_t host = 0; host < map.hosts; ++host) ranks.push_back(map.rank_at(host, index));
   return ranks;
 }

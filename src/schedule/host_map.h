@@ -13,7 +13,7 @@ namespace tutti {
 /// order of their first ranks, so a host's number tells how its lowest rank compares with those of other hosts. Where
 /// all hosts have equally many ranks, and these follow one another, it needs no lists.
 struct HostMap {
-  /// nullptr where no lists are needed.
+  /// All are nullptr where no lists are needed.
   struct Lists {
     const std::int32_t* host_of = nullptr;     ///< by rank
     const std::int32_t* index_of = nullptr;    ///< by rank

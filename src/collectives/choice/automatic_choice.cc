@@ -17,19 +17,19 @@ constexpr int kMostModelledRanks = 8;
 
 AutomaticChoice::AutomaticChoice(const Machine& machine)
     : machine_(machine), topology_(machine.hosts.empty() ? nullptr : std::make_unique<const Topology>(machine.hosts)) {
-  // There may be thousands of ranks, and the map is smaller.
+  // There may be thousands of ranks, and the map says the same in less memory.
   machine_.hosts.clear();
   machine_.hosts.shrink_to_fit();
 }
 
 bool AutomaticChoice::is_for(const Machine& machine) const {
-  Machine without_hosts = machine;
-  without_hosts.hosts.clear();
   const bool has_hosts = !machine.hosts.empty();
-  if (!(without_hosts == machine_) || has_hosts != (topology_ != nullptr)) return false;
+  if (machine.ranks != machine_.ranks || has_hosts != (topology_ != nullptr)) return false;
   for (std::size_t rank = 0; rank < machine.hosts.size(); ++rank)
     if (hosts()->host_of(static_cast<std::int32_t>(rank)) != machine.hosts[rank]) return false;
-  return true;
+  Machine without_hosts = machine;
+  without_hosts.hosts.clear();
+  return without_hosts == machine_;
 }
 
 bool AutomaticChoice::is_modelled(const Machine& machine) {

@@ -21,7 +21,7 @@ class AutomaticChoice {
   AutomaticChoice(const AutomaticChoice&) = delete;
   AutomaticChoice& operator=(const AutomaticChoice&) = delete;
 
-  /// The machine without its list of hosts, which hosts() is instead.
+  /// The machine, with Machine::hosts empty: hosts() says the same.
   const Machine& machine() const { return machine_; }
   /// Whether this is the choice for that machine.
   bool is_for(const Machine& machine) const;

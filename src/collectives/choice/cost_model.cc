@@ -95,7 +95,8 @@ std::size_t CostModel::pick(std::span<const Time> times, std::size_t preferred, 
                                   times.begin());
 }
 
-/// All roots must choose alike, so two are looked at where there are hosts: a host's first rank, and one that is not.
+/// All roots must choose alike, so two are looked at where there are hosts: rank 0, the first of its host, and the last
+/// rank, which usually is not.
 std::vector<int> CostModel::roots_for(Collective collective) const {
   const bool one = !is_rooted(collective) || hosts_ == nullptr || hosts_->hosts == 1;
   return one ? std::vector<int>{0} : std::vector<int>{0, machine_.ranks - 1};
@@ -128,7 +129,8 @@ const Algorithm* CostModel::best(Collective collective, Bytes block) {
   return least == kNever ? nullptr : candidates[pick(times, preferred, margin(machine_))];
 }
 
-/// One is enough of those that come to the same on these hosts, such as exchanges of more rounds than there are.
+/// One is enough of candidates that are the same program on these hosts: an exchange of at most three rounds is one of
+/// two where two suffice.
 std::vector<const Algorithm*> CostModel::candidates_for(Collective collective, Bytes block,
                                                         std::string_view usual) const {
   std::vector<const Algorithm*> candidates;

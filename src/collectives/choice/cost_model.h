@@ -43,12 +43,12 @@ class CostModel {
   /// Whether best() looks at it: hierarchical ones only where there are several hosts, and most only where some have
   /// several ranks.
   bool is_candidate(const Algorithm& algorithm, Collective collective) const;
+  /// Returns those that best() simulates, each program once. `usual` is the name of the one that thresholds name.
+  std::vector<const Algorithm*> candidates_for(Collective collective, Bytes block, std::string_view usual) const;
 
  private:
   std::vector<int> roots_for(Collective collective) const;
   Time predict_any_root(const Algorithm& algorithm, Collective collective, Bytes block, Time longest);
-  /// Those that are worth a simulation; `usual`: the name of the one that thresholds name.
-  std::vector<const Algorithm*> candidates_for(Collective collective, Bytes block, std::string_view usual) const;
 
   Machine machine_;
   const HostMap* hosts_;

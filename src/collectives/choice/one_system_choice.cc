@@ -36,8 +36,8 @@ constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
 /// The same holds for a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
-/// Between hosts it pays for a gather, and for a reduce up to so many bytes of all ranks together: where each rank has
-/// a host, and where hosts have several.
+/// Between hosts it pays for a gather, and for a reduce up to so many bytes of all ranks together: up to the first
+/// where each rank has a host of its own, up to the second where hosts have several ranks.
 constexpr std::size_t kLocalAllPairsReduceBytes = 256 * 1024;
 constexpr std::size_t kLocalHostsReduceBytes = 64 * 1024;
 /// Blocks of an all-gather or reduce-scatter travel together in log2 n rounds up to here, and around a ring above.
@@ -47,9 +47,9 @@ constexpr std::size_t kLocalTogetherToAllBytes = 4 * 1024;
 /// From here on those of an all-to-all of hosts, or of a crowd over the loopback, are exchanged pair by pair.
 constexpr std::size_t kLocalPairwiseBytes = 128 * 1024;
 
-/// All-reduce of hosts with several ranks: small data is exchanged by leaders. So many hosts do so up to so many bytes
-/// by the fourth power of their number (2 MiB on two hosts, 128 KiB on four); two hosts of two ranks, and more hosts,
-/// up to less.
+/// All-reduce of hosts with several ranks: small data is exchanged by leaders. Up to so many hosts do so up to so many
+/// bytes by the fourth power of their number (2 MiB on two hosts, 128 KiB on four). Two hosts of two ranks, and more
+/// hosts, have limits of their own.
 constexpr int kLocalFewHosts = 4;
 constexpr std::size_t kLocalLeaderBytesOfFew = 32 * 1024 * 1024;
 constexpr std::size_t kLocalLeaderBytesOfTwoPairs = 32 * 1024;
@@ -70,7 +70,8 @@ constexpr std::size_t kLocalPairsDoublingBytes = 96 * 1024;
 /// second.
 constexpr std::size_t kLocalHostRoundsBytes = 32 * 1024;
 constexpr std::size_t kLocalLeadersBlockBytes = 16 * 1024;
-/// From here on up to so many hosts of two ranks take larger tiles for a broadcast or reduce than down a tree.
+/// On at most so many hosts of two ranks, a broadcast or reduce of at least so many bytes takes larger tiles than the
+/// tree has.
 constexpr int kLocalLargeTileHosts = 3;
 constexpr std::size_t kLocalLargeTileBytes = 512 * 1024;
 /// Where leaders are not worth it: a broadcast, and a block of a scatter, goes down a tree of all ranks up to here.
@@ -224,12 +225,6 @@ std::string_view hosts_all_to_all(std::size_t bytes, const Machine& machine, con
                     {few ? "hierarchical_2" : "hierarchical_3", "hierarchical_2", "hierarchical"}, flat);
 }
 
-/// Whether the root of a reduce or gather takes from all others. Of many ranks, leaders of hosts with more of them save
-/// it messages.
-bool root_serves_all(const Machine& machine, const HostMap& map) {
-  return machine.ranks <= kLocalFewRanks || (map.most <= 2 && serves_crowd(machine));
-}
-
 bool takes_large_tiles(std::size_t bytes, const HostMap& map) {
   return map.hosts <= kLocalLargeTileHosts && map.most <= 2 && bytes >= kLocalLargeTileBytes;
 }
@@ -241,18 +236,25 @@ std::string_view hosts_broadcast(std::size_t bytes, const HostMap& map) {
 
 std::string_view hosts_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
   const bool small = bytes <= kLocalHostsReduceBytes / static_cast<std::size_t>(machine.ranks);
-  if (small && root_serves_all(machine, map)) return "all_pairs";
+  const bool served = machine.ranks <= kLocalFewRanks || (map.most <= 2 && serves_crowd(machine));
+  if (small && served) return "all_pairs";
   return takes_large_tiles(bytes, map) ? "hierarchical_knomial_4" : "hierarchical_tree";
 }
 
 std::string_view hosts_gather(std::size_t bytes, const Machine& machine, const HostMap& map) {
-  if (bytes > kLocalLeadersBlockBytes || root_serves_all(machine, map)) return "all_pairs";
+  const bool served = machine.ranks <= kLocalFewRanks || serves_crowd(machine);
+  if (bytes > kLocalLeadersBlockBytes || served) return "all_pairs";
   return first_held(machine, &map, Collective::kGather, {"hierarchical_leaders"}, "all_pairs");
 }
 
 std::string_view hosts_scatter(std::size_t bytes, const Machine& machine, const HostMap& map) {
   const bool tree = is_better_flat(map) && bytes <= kLocalFlatTreeBlockBytes;
   return first_held(machine, &map, Collective::kScatter, {tree ? "tree" : "hierarchical_leaders"}, "all_pairs");
+}
+
+std::string_view hosts_barrier(const Machine& machine, const HostMap& map) {
+  const bool doubles = map.most <= 2 && map.hosts > 2 && map.hosts <= kLocalFewHosts && is_power_of_two(machine);
+  return doubles || is_better_flat(map) ? flat_barrier(machine) : "hierarchical";
 }
 
 std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, const Machine& machine,
@@ -276,7 +278,7 @@ std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, c
     case Collective::kAllToAll:
       return hosts_all_to_all(bytes, machine, map);
     case Collective::kBarrier:
-      return is_better_flat(map) ? flat_barrier(machine) : "hierarchical";
+      return hosts_barrier(machine, map);
     default:
       return {};
   }

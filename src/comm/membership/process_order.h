@@ -56,7 +56,7 @@ class ProcessOrder {
 
  private:
   using Index = std::uint32_t;
-  using Number = std::uint16_t;  // of a place; each process keeps these for all others, so they are small
+  using Number = std::uint16_t;  // of a place; each process keeps one for every other process, so it is small
   static_assert(kMaxRanks <= 65536);
   /// Where the ranks of a place begin in ranks_; of the place after the last one, how many ranks there are.
   std::size_t first_rank(std::size_t place) const { return first_ranks_.empty() ? place : first_ranks_[place]; }

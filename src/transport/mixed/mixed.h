@@ -86,7 +86,7 @@ class MixedEndpoint {
   std::unique_ptr<ShmEndpoint> near_;
   std::unique_ptr<TcpEndpoint> far_;
   const std::int32_t first_near_;
-  std::vector<Rank> places_;  // from the first near rank to the last one, as near() has them
+  std::vector<Rank> places_;  // what near() returns, for each rank from the first near one to the last
   const std::chrono::nanoseconds longest_pause_;
   std::uint64_t moved_ = 0;           // bytes_moved() at the last sleep
   std::chrono::nanoseconds slept_{};  // since a message was sent or received, or bytes moved

@@ -65,6 +65,59 @@ TEST(AutomaticChoice, ServesEveryCall) {
   }
 }
 
+TEST(AutomaticChoice, IsForMachinesThatAreEqualHostsIncluded) {
+  Machine machine = machine_of(4, true);
+  machine.hosts = {0, 0, 1, 1};
+  const AutomaticChoice chooser(machine);
+  EXPECT_TRUE(chooser.is_for(machine));
+  Machine other = machine;
+  other.hosts = {0, 1, 0, 1};
+  EXPECT_FALSE(chooser.is_for(other));
+  EXPECT_FALSE(AutomaticChoice(other).is_for(machine));
+  other.hosts.clear();
+  EXPECT_FALSE(chooser.is_for(other));
+  EXPECT_FALSE(AutomaticChoice(other).is_for(machine));
+  other = machine;
+  other.credits = 8;
+  EXPECT_FALSE(chooser.is_for(other));
+  other = machine;
+  other.ranks = 2;
+  other.hosts = {0, 0};
+  EXPECT_FALSE(chooser.is_for(other));
+}
+
+std::vector<std::string> candidates(const Machine& machine, Collective collective, std::size_t bytes,
+                                    std::string_view usual) {
+  const AutomaticChoice chooser(machine);
+  std::vector<std::string> names;
+  for (const Algorithm* const algorithm :
+       CostModel(machine, chooser.hosts()).candidates_for(collective, Bytes{bytes}, usual))
+    names.emplace_back(algorithm->name);
+  return names;
+}
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+TEST(AutomaticChoice, LooksAtEachProgramOnce) {
+  Machine machine = machine_of(8, true);
+  machine.same_host_id = machine.same_boot_id = false;
+  machine.hosts = {0, 0, 0, 0, 1, 1, 1, 1};
+  const std::vector<std::string> first = candidates(machine, Collective::kAllReduce, 1 << 20, "all_pairs");
+  EXPECT_TRUE(has(first, "scatter_exchange_2"));
+  EXPECT_FALSE(has(first, "scatter_exchange_3")) << "it is the same: two hosts have no third round";
+  const std::vector<std::string> usual = candidates(machine, Collective::kAllReduce, 1 << 20, "scatter_exchange_3");
+  EXPECT_TRUE(has(usual, "scatter_exchange_3"));
+  EXPECT_FALSE(has(usual, "scatter_exchange_2"));
+  const std::vector<std::string> gathers = candidates(machine, Collective::kGather, 1 << 10, "all_pairs");
+  EXPECT_TRUE(has(gathers, "knomial_4"));
+  EXPECT_TRUE(has(gathers, "hierarchical_leaders")) << "it is the same only if rank 0 is the root";
+  const std::vector<std::string> pair = candidates(machine_of(2, false), Collective::kBroadcast, 1 << 20, "all_pairs");
+  EXPECT_TRUE(has(pair, "tree") || has(pair, "all_pairs"));
+  EXPECT_TRUE(has(pair, "chain")) << "its tiles are smaller";
+}
+
 TEST(AutomaticChoice, IsTheSameForAllWhoAskAtOnce) {
   const AutomaticChoice shared(machine_of(4, true));
   constexpr int kThreads = 4;

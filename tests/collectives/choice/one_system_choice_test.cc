@@ -184,7 +184,8 @@ TEST(OneSystemChoice, RootsOfHostsServeAllOrHaveLeaders) {
                         Case{reduce, 4, 4, {by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts, by_hosts}},
                         Case{gather, 2, 2, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
                         Case{gather, 8, 2, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
-                        Case{gather, 4, 4, {leaders, leaders, kPairs, kPairs, kPairs, kPairs, kPairs}},
+                        Case{gather, 4, 4, {kPairs, kPairs, kPairs, kPairs, kPairs, kPairs, kPairs}},
+                        Case{gather, 33, 2, {leaders, leaders, kPairs, kPairs, kPairs, kPairs, kPairs}},
                         Case{scatter, 8, 2, {kTree, kTree, leaders, leaders, leaders, leaders, leaders}},
                         Case{scatter, 4, 4, {leaders, leaders, leaders, leaders, leaders, leaders, leaders}}}) {
     const HostList hosts = uniform_hosts(c.hosts, c.each, false);
@@ -204,6 +205,15 @@ TEST(OneSystemChoice, ABarrierIsLinearWhereMessagesAreThereAtOnce) {
   EXPECT_EQ(barrier(loopback_machine(64, 32)), "linear");
   EXPECT_EQ(barrier(loopback_machine(65, 33)), "dissemination") << "one rank would have as many connections";
   EXPECT_EQ(barrier(system_of(uniform_hosts(8, 1, false), 4)), "recursive_doubling");
+  const auto barrier_of = [](int hosts) {
+    const HostList list = uniform_hosts(hosts, 2, false);
+    const Topology topology(list);
+    return automatic_algorithm(Collective::kBarrier, Bytes{0}, system_of(list, 4), &topology.map());
+  };
+  EXPECT_EQ(barrier_of(2), "hierarchical");
+  EXPECT_EQ(barrier_of(3), "hierarchical") << "six ranks are no power of two";
+  EXPECT_EQ(barrier_of(4), "recursive_doubling");
+  EXPECT_EQ(barrier_of(8), "recursive_doubling");
 }
 
 /// Where the cores are busy copying, a second lane costs more than it gains until calls are large.

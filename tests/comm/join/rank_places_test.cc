@@ -63,7 +63,10 @@ TEST(RankPlaces, CoresCountWhereTheBootIsTheSame) {
   for (int rank = 0; rank < 10; ++rank) crowd.push_back(member(rank, "a", rank));
   EXPECT_EQ(cores_of_same_boot(Rank{3}, MemberList(crowd)), 2);
   EXPECT_EQ(ranks_per_core_of(MemberList(crowd)), 5);
-  MemberHost other = *crowd[9].host;
+  const std::shared_ptr<const MemberHost> known = crowd[9].host;
+  crowd[9].host = std::make_shared<const MemberHost>(MemberHost{.id = "a", .boot_id = 1});
+  EXPECT_EQ(ranks_per_core_of(MemberList(crowd)), 1) << "the cores of one are not known";
+  MemberHost other = *known;
   other.boot_id = 2;
   crowd[9].host = std::make_shared<const MemberHost>(other);
   EXPECT_EQ(ranks_of_same_boot(*crowd[0].host, MemberList(crowd)), 9);

@@ -64,6 +64,22 @@ TEST(ProcessOrder, HostsAndProcessesStandTogether) {
 }
 
 // Such a table is wrong, but it is for others to refuse it.
+TEST(ProcessOrder, AHostIsWhatHasOneIdWhateverElseItsRanksSayOfIt) {
+  std::vector<Member> members(3);
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    members[i].rank = Rank{static_cast<std::int32_t>(i)};
+    members[i].process = process_id(static_cast<int>(i));
+    members[i].host = std::make_shared<const MemberHost>(
+        MemberHost{.id = i == 1 ? "another host" : "host", .cores = std::to_string(i)});
+  }
+  const MemberList list(members);
+  const ProcessOrder order(list, 32);
+  EXPECT_EQ(order[0].host_end, 2u);
+  EXPECT_EQ(ranks_of(order[1]), std::vector<Rank>{Rank{2}});
+  EXPECT_EQ(order[1].host_first, 0u);
+  EXPECT_EQ(order[2].host_first, 2u);
+}
+
 TEST(ProcessOrder, AProcessOnTwoHostsIsOnThatOfItsLowestRank) {
   const auto members = members_of({7, 3, 5}, {1, 1, 2});
   const ProcessOrder order(members, 32);

@@ -50,6 +50,19 @@ void expect_delivery_during(const Wait& wait, const Segments& segments = make_se
   EXPECT_EQ(failure, "");
 }
 
+TEST(Mixed, NearRanksNeedNotFollowOneAnother) {
+  TcpFabric fabric(5, narrow_tcp_pair);
+  const std::vector<Rank> near{Rank{1}, Rank{3}};
+  std::unique_ptr<TcpEndpoint> far;
+  ASSERT_TRUE(TcpEndpoint::open(fabric.tcp_streams(Rank{1}), {kLarge, 8, false}, {Rank{1}, 5, 1, near}, {}, &far).ok());
+  const Segments segments = make_segments(kNear);
+  ShmEndpoint other(kNear, Rank{1}, segments);
+  MixedEndpoint end(std::make_unique<ShmEndpoint>(kNear, Rank{0}, segments), std::move(far), near);
+  EXPECT_EQ(end.board(Rank{1}), &end.board());
+  EXPECT_EQ(end.board(Rank{3}), &other.board());
+  for (const Rank rank : {Rank{0}, Rank{2}, Rank{4}}) EXPECT_EQ(end.board(rank), nullptr) << rank.value;
+}
+
 TEST(Mixed, WhoWaitsForANearMessageGoesOnSendingToTheFar) {
   expect_delivery_during(
       [](MixedEndpoint& end) { EXPECT_EQ(end.recv_peek(unicast(Rank{1}), kLarge, 1).state, PeekState::kAgain); });
