@@ -23,7 +23,7 @@ std::vector<std::int32_t> list(std::int32_t rank, const PeerList& peers) {
 
 using Numbers = std::vector<std::int32_t>;
 
-/// What `get` returns for 0, 1, ..., count - 1.
+/// Calls `get` with 0, 1, ..., count - 1 and lists what it returns.
 template <class Get>
 Numbers of_each(std::int32_t count, const Get& get) {
   Numbers numbers;

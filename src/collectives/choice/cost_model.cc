@@ -10,8 +10,8 @@ namespace {
 
 /// A candidate with more steps is not simulated: so many take a few milliseconds at most.
 constexpr std::uint64_t kMostSteps = 500'000;
-/// A loop that does not come to repeat ends after so many, unless ranks share cores: the order in which these get them
-/// may still change.
+/// A loop that does not come to repeat ends after so many steps. If ranks share cores it does not, because the order in
+/// which they get them may still change.
 constexpr std::uint64_t kEnoughSteps = 4'000;
 /// Calls of a loop that are simulated: a sender runs ahead as far as its credits reach, 16 small messages, before the
 /// pace is that of the slowest.

@@ -34,7 +34,7 @@ constexpr std::size_t kLocalTwoShotBytes = 128 * 1024;
 /// In a crowd a rank that has to wait loses its core to many others. A linear all-reduce has the fewest turns, but one
 /// rank does all the work: up to so many bytes of all ranks together.
 constexpr std::size_t kLocalLinearBytes = 8 * 1024 * 1024;
-/// The same holds for a broadcast or reduce whose root serves all: over the loopback up to so many bytes.
+/// A broadcast or reduce has the fewest turns if its root serves all, as it does over the loopback up to so many bytes.
 constexpr std::size_t kLocalServedBytes = 64 * 1024;
 /// Between hosts it pays for a gather, and for a reduce up to so many bytes of all ranks together: up to the first
 /// where each rank has a host of its own, up to the second where hosts have several ranks.
@@ -74,7 +74,8 @@ constexpr std::size_t kLocalLeadersBlockBytes = 16 * 1024;
 /// tree has.
 constexpr int kLocalLargeTileHosts = 3;
 constexpr std::size_t kLocalLargeTileBytes = 512 * 1024;
-/// Where leaders are not worth it: a broadcast, and a block of a scatter, goes down a tree of all ranks up to here.
+/// Where flat algorithms are better, more than few hosts have a tree of all ranks: for a broadcast up to the first, and
+/// for a scatter whose blocks have up to the second.
 constexpr std::size_t kLocalFlatTreeBytes = 512 * 1024;
 constexpr std::size_t kLocalFlatTreeBlockBytes = 16 * 1024;
 
@@ -178,9 +179,9 @@ std::string_view flat_on_one_system(Collective collective, std::size_t bytes, co
 }
 
 /// Whether flat algorithms of log2 n rounds have fewer messages than leaders who send to all others at once.
-bool is_better_flat(const HostMap& map) {
-  return map.most <= 2 && map.hosts > kLocalFewHosts && map.hosts <= kLocalManyHosts;
-}
+bool is_better_flat(const HostMap& map) { return map.most <= 2 && map.hosts > 2 && map.hosts <= kLocalManyHosts; }
+/// Whether the root of a broadcast or scatter has no use for leaders either.
+bool takes_flat_tree(const HostMap& map) { return is_better_flat(map) && map.hosts > kLocalFewHosts; }
 
 /// Where one algorithm gives way to the next in an all-reduce of hosts with several ranks.
 struct HostsAllReduceBytes {
@@ -198,12 +199,12 @@ HostsAllReduceBytes hosts_all_reduce_bytes(const HostMap& map) {
 std::string_view hosts_all_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
   if (machine.deterministic) return flat_all_reduce(bytes, machine);
   const HostsAllReduceBytes most = hosts_all_reduce_bytes(map);
-  const bool pairs = map.most <= 2 && map.hosts > 2 && map.hosts <= kLocalManyHosts;
-  if (pairs && bytes <= kLocalPairsDoublingBytes / static_cast<std::size_t>(map.hosts)) return "recursive_doubling";
-  if (!pairs && bytes <= most.leaders) return "hierarchical_leaders";
-  if (!pairs && bytes <= most.exchange) return "recursive_exchange";
+  const bool flat = is_better_flat(map);
+  if (flat && bytes <= kLocalPairsDoublingBytes / static_cast<std::size_t>(map.hosts)) return "recursive_doubling";
+  if (!flat && bytes <= most.leaders) return "hierarchical_leaders";
+  if (!flat && bytes <= most.exchange) return "recursive_exchange";
   if (bytes > ring_from(map.hosts, most.scatter)) return "hierarchical";
-  const std::string_view scatters = pairs ? "halving_doubling" : "scatter_exchange_1";
+  const std::string_view scatters = flat ? "halving_doubling" : "scatter_exchange_1";
   return first_held(machine, &map, Collective::kAllReduce, {scatters}, "hierarchical");
 }
 
@@ -231,7 +232,7 @@ bool takes_large_tiles(std::size_t bytes, const HostMap& map) {
 
 std::string_view hosts_broadcast(std::size_t bytes, const HostMap& map) {
   if (takes_large_tiles(bytes, map)) return "hierarchical_knomial_4";
-  return is_better_flat(map) && bytes <= kLocalFlatTreeBytes ? "tree" : "hierarchical_tree";
+  return takes_flat_tree(map) && bytes <= kLocalFlatTreeBytes ? "tree" : "hierarchical_tree";
 }
 
 std::string_view hosts_reduce(std::size_t bytes, const Machine& machine, const HostMap& map) {
@@ -248,13 +249,13 @@ std::string_view hosts_gather(std::size_t bytes, const Machine& machine, const H
 }
 
 std::string_view hosts_scatter(std::size_t bytes, const Machine& machine, const HostMap& map) {
-  const bool tree = is_better_flat(map) && bytes <= kLocalFlatTreeBlockBytes;
+  const bool tree = takes_flat_tree(map) && bytes <= kLocalFlatTreeBlockBytes;
   return first_held(machine, &map, Collective::kScatter, {tree ? "tree" : "hierarchical_leaders"}, "all_pairs");
 }
 
 std::string_view hosts_barrier(const Machine& machine, const HostMap& map) {
-  const bool doubles = map.most <= 2 && map.hosts > 2 && map.hosts <= kLocalFewHosts && is_power_of_two(machine);
-  return doubles || is_better_flat(map) ? flat_barrier(machine) : "hierarchical";
+  const bool flat = is_better_flat(map) && (map.hosts > kLocalFewHosts || is_power_of_two(machine));
+  return flat ? flat_barrier(machine) : "hierarchical";
 }
 
 std::string_view hosts_on_one_system(Collective collective, std::size_t bytes, const Machine& machine,

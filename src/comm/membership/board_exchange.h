@@ -70,9 +70,9 @@ class BoardExchange {
   Status take(const std::vector<Rank>& ranks, ByteView payload);
 
  private:
-  /// What is known of a rank.
+  /// An entry holds what this process knows of one rank.
   struct Known {
-    /// Its copy. Releases in writable() and note() pair with copy()'s acquire.
+    /// The copy of its board. Releases in writable() and note() pair with copy()'s acquire.
     std::atomic<const CallBoard*> copy{nullptr};
     /// When its process was asked that has not answered since; zero if it owes nothing. Relaxed, because nothing else
     /// depends on it.

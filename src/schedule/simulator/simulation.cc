@@ -16,7 +16,7 @@ constexpr std::uint32_t kSmallCredits = 16;
 constexpr std::uint64_t kUpdatesOfAStep = 8;
 /// The simulation looks whether a loop is too slow after an eighth of its rounds.
 constexpr std::size_t kEarly = 8;
-/// The fewest passes and rounds of a loop that ends because it had enough steps: in the first ones senders run ahead.
+/// A loop that ends because it had enough steps has so many passes and rounds, because senders run ahead in the first.
 constexpr std::size_t kFewestPasses = 24;
 constexpr std::size_t kFewestRounds = 4;
 /// Links that fit 4 GiB with all that belongs to them.

@@ -106,8 +106,8 @@ struct SimulationLimits {
   bool symmetry = true;               ///< whether ranks may stand for others
   /// A loop ends when its calls, or the tiles of calls that have many, have come to repeat.
   bool until_repeats = false;
-  /// With `until_repeats`, a loop that has not come to repeat ends after so many steps, once it has had at least 24
-  /// tiles, and four whole calls if a call has few tiles.
+  /// A loop that does not come to repeat ends after so many steps if `until_repeats` is set. It has had at least 24
+  /// tiles by then, and four whole calls if a call has few tiles.
   std::uint64_t enough_steps = std::numeric_limits<std::uint64_t>::max();
   /// The longest time of a call that is of interest. A single call that takes longer ends as kTooSlow. With
   /// `until_repeats` a loop of 16 calls or more does, too, if its early calls (the second half of the first eighth)
