@@ -69,17 +69,17 @@ std::string origin_of(const IpAddress& address) {
   return to_hex(ByteView(address.bytes).first(address.family == 6 ? kNetworkBytes : address.bytes.size()));
 }
 
-/// An eighth of what this process may have, within limits.
-std::size_t share_of_descriptors() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastStrangers;
-  return std::clamp<std::size_t>(limit.rlim_cur / 8, kLeastStrangers, PendingConnections::kMostPending);
-}
-
 }  // namespace
 
 PendingConnections::PendingConnections(EventLoop& loop, Callbacks callbacks)
-    : loop_(loop), callbacks_(std::move(callbacks)), most_(share_of_descriptors()) {}
+    : loop_(loop), callbacks_(std::move(callbacks)) {}
+
+// The limit may change while the process runs.
+std::size_t PendingConnections::most() const {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeastStrangers;
+  return std::clamp<std::size_t>(limit.rlim_cur / 8, kLeastStrangers, kMostPending);
+}
 
 PendingConnections::~PendingConnections() {
   for (const Pending& pending : unauthenticated_) pending.connection->close();
@@ -89,7 +89,7 @@ PendingConnections::~PendingConnections() {
 void PendingConnections::receive(Socket connected) {
   const bool unix = connected.is_unix();
   if (!unix && !callbacks_.expected(connected)) return;
-  if (!unix && unauthenticated_.size() >= most_) drop_one();
+  if (!unix && unauthenticated_.size() >= most()) drop_one();
   Pending pending;
   std::uint32_t scope = 0;
   connected.peer(&pending.from, &scope);

@@ -36,7 +36,7 @@ class PendingConnections {
   ~PendingConnections();
   void receive(Socket connected);
   /// At most so many over TCP.
-  std::size_t most() const { return most_; }
+  std::size_t most() const;
   void lacks(const Status& why) { callbacks_.lack(why); }
 
  private:
@@ -48,7 +48,6 @@ class PendingConnections {
   void drop_one();
   EventLoop& loop_;
   const Callbacks callbacks_;
-  const std::size_t most_;
   std::vector<Pending> unauthenticated_;            // over TCP
   std::vector<std::shared_ptr<Connection>> local_;  // over unix sockets: this user's own processes
 };

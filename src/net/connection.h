@@ -35,6 +35,9 @@ struct ConnectionEvents {
 /// server's becomes so if the client begins with TLS.
 class Connection final : public EventHandler, public std::enable_shared_from_this<Connection> {
  public:
+  /// The largest control message has five sets of all ranks, as bits, and some texts: 91 KiB with 131,072 ranks.
+  static constexpr std::size_t kDefaultLimit = 128 * 1024;
+
   /// Starts the handshake on a connected or connecting socket and watches it.
   static Status start(EventLoop& loop, Socket connected, Handshake handshake, ConnectionEvents events,
                       std::shared_ptr<Connection>* connection);
@@ -43,7 +46,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
 
   /// Replaces what start() was given. Loop thread, any time before on_close.
   void set_events(ConnectionEvents events) { events_ = std::move(events); }
-  /// The largest payload that is accepted; 64 KiB until set.
+  /// The largest payload that is accepted; kDefaultLimit until set.
   void set_limit(std::size_t bytes) { limit_ = bytes; }
 
   /// Any thread; does not block. On return the message is in the operating system's hands, unless the peer reads so
@@ -111,7 +114,7 @@ class Connection final : public EventHandler, public std::enable_shared_from_thi
   EventLoop& loop_;
   Handshake handshake_;
   ConnectionEvents events_;
-  std::size_t limit_ = 64 * 1024;
+  std::size_t limit_ = kDefaultLimit;
   std::vector<std::byte> input_;
   std::size_t taken_ = 0;       // of the input: has been handled
   std::size_t frame_size_ = 0;  // of the message that is being handled

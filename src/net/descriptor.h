@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstddef>
 #include <utility>
 
 namespace tutti {
@@ -31,5 +32,9 @@ class Descriptor {
  private:
   int value_ = -1;
 };
+
+/// Lets this process have `count` descriptors, if it may have fewer and its hard limit allows more (getrlimit(2),
+/// RLIMIT_NOFILE). Any thread.
+void allow_descriptors(std::size_t count);
 
 }  // namespace tutti

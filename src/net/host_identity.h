@@ -9,8 +9,8 @@
 namespace tutti {
 
 struct HostIdentity {
-  /// TUTTI_HOSTID, or the boot id and the network namespace: equal on two ranks when abstract unix sockets can connect
-  /// them.
+  /// TUTTI_HOSTID, or a number made of the boot id and the network namespace, in hexadecimal digits: equal on two ranks
+  /// when abstract unix sockets can connect them.
   std::string host;
   /// A number made of the boot id alone, so that it is equal on two ranks that run on the same cores, whatever they
   /// call their hosts. It is 0 if Linux gives no boot id.

@@ -152,6 +152,20 @@ TEST(HubCrowd, AFloodDoesNotKeepOutWhoIsFarAway) {
   }
 }
 
+TEST(HubCrowd, AJoinThatCannotBeReadIsAnswered) {
+  const Served served;
+  test::Knocker other_version(served.id().port);
+  ASSERT_TRUE(other_version.pass(Role::kJoin, served.id().nonce, served.id().secret));
+  other_version.say(MessageType::kJoin, bytes_of("a join of another version"));
+  MessageType type{};
+  FailureMessage failure;
+  ASSERT_TRUE(decode(other_version.hear(&type), &failure).ok());
+  EXPECT_EQ(type, MessageType::kFailure);
+  EXPECT_EQ(failure.code, Code::kMismatch);
+  EXPECT_NE(failure.text.find("another version"), std::string::npos) << failure.text;
+  EXPECT_TRUE(other_version.is_closed());
+}
+
 TEST(HubCrowd, WhoHasProvedItselfAndSaysNothingIsClosed) {
   const Served served;
   test::Knocker silent(served.id().port);

@@ -80,5 +80,39 @@ TEST(FalseRoot, AGoBeforeTheRankIsReadyIsRefused) {
   EXPECT_NE(status.text().find("out of turn"), std::string::npos) << status.text();
 }
 
+// A root with too many connections drops ranks that it has not heard yet.
+TEST(FalseRoot, ARankThatWasDroppedBeforeItWasHeardDialsAgain) {
+  test::FalseRoot root;
+  std::thread serving([&] {
+    for (int dropped = 0; dropped < 3; ++dropped) {
+      ASSERT_TRUE(root.accept());
+      root.hang_up();
+    }
+    ASSERT_TRUE(root.accept());
+    root.say(MessageType::kFailure, encode(FailureMessage{Code::kMismatch, "heard"}));
+    MessageType type{};
+    while (!root.hear(&type).empty()) continue;
+  });
+  JoinResult joined;
+  const Status status = join(test::request_for(0, 2, root.id()), &joined);
+  serving.join();
+  EXPECT_EQ(status.code(), Code::kMismatch) << status.text();
+  EXPECT_EQ(status.text(), "heard");
+}
+
+TEST(FalseRoot, OneThatEndsDuringTheJoinEndsIt) {
+  test::FalseRoot root;
+  std::thread serving([&] {
+    ASSERT_TRUE(root.accept());
+    root.say(MessageType::kMissing, encode(MissingMessage{"rank 1"}));
+    root.hang_up();
+  });
+  JoinResult joined;
+  const Status status = join(test::request_for(0, 2, root.id()), &joined);
+  serving.join();
+  EXPECT_EQ(status.code(), Code::kRemoteError) << status.text();
+  EXPECT_NE(status.text().find("ended during the join"), std::string::npos) << status.text();
+}
+
 }  // namespace
 }  // namespace tutti

@@ -90,7 +90,7 @@ std::vector<std::byte> table_for(const JoinMessage& join, const UniqueId& id, fu
   table.members[0] = join.member;
   if ((how & 2) != 0)
     for (Member& member : table.members) member.process = join.member.process;
-  if ((how & 4) != 0) table.members[1].segment_bytes = 0;
+  if ((how & 4) != 0) table.members[1].resources = MemberResources::unknown();
   if ((how & 8) != 0) table.members.resize(input.u8() % (fuzz::kRanks + 1));
   std::vector<std::byte> payload = encode(table);
   fuzz::change(&payload, how >> 6, input);

@@ -46,10 +46,10 @@ Member member(std::int32_t rank) {
   made.pid = 4711;
   made.process[3] = std::byte{7};
   made.host = std::make_shared<const MemberHost>(
-      MemberHost{.name = "node", .id = "boot:1", .addresses = {{}, {.family = 6, .bytes = {}}}, .cores = "0,2-3"});
+      MemberHost{.name = "node", .id = "boot:1", .addresses = {{}, {.family = 6, .bytes = {}}}});
+  made.resources = std::make_shared<const MemberResources>(
+      MemberResources{.cores = "0,2-3", .segment_bytes = 1 << 20, .device = "GPU"});
   made.port = 500;
-  made.segment_bytes = 1 << 20;
-  made.device = std::make_shared<const std::string>("GPU");
   return made;
 }
 
@@ -64,7 +64,7 @@ void add_messages(const Corpus& corpus) {
   for (int i = 0; i < 3; ++i) table.members.push_back(member(i));
   corpus.add("message", "join", 0, encode(join));
   corpus.add("message", "table", 1, encode(table));
-  corpus.add("message", "missing", 2, encode(MissingMessage{{Rank{1}, Rank{2}}}));
+  corpus.add("message", "missing", 2, encode(MissingMessage{"ranks 1 and 2"}));
   corpus.add("message", "ready", 3, encode(ReadyMessage{true}));
   corpus.add("message", "failure", 4, encode(FailureMessage{Code::kTimeout, "late"}));
   corpus.add("message", "introduce", 5, encode(IntroduceMessage{}));

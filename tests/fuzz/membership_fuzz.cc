@@ -108,7 +108,7 @@ class Scene {
     made.members[static_cast<std::size_t>(self_)].process = hub_.process();
     const unsigned how = input.u8();
     if ((how & 1) != 0) made.members[input.u8() % fuzz::kRanks].host = another_host();
-    if ((how & 2) != 0) made.members[input.u8() % fuzz::kRanks].segment_bytes = 0;
+    if ((how & 2) != 0) made.members[input.u8() % fuzz::kRanks].resources = MemberResources::unknown();
     if ((how & 4) != 0) made.members[input.u8() % fuzz::kRanks].process = hub_.process();
     if ((how & 8) != 0) made.members.resize(input.u8() % (fuzz::kRanks + 1));
     std::vector<std::byte> payload = encode(made);

@@ -25,10 +25,10 @@ inline Member member(std::int32_t rank) {
   made.rank = Rank{rank};
   made.pid = 4711;
   made.process[3] = static_cast<std::byte>(rank + 1);
-  made.host = std::make_shared<const MemberHost>(MemberHost{.name = "node", .id = "boot:1", .cores = "0,2-3"});
+  made.host = std::make_shared<const MemberHost>(MemberHost{.name = "node", .id = "boot:1"});
+  made.resources = std::make_shared<const MemberResources>(
+      MemberResources{.cores = "0,2-3", .segment_bytes = kSegment, .device = "GPU"});
   made.port = 500;
-  made.segment_bytes = kSegment;
-  made.device = std::make_shared<const std::string>("GPU");
   return made;
 }
 
@@ -79,7 +79,7 @@ inline std::vector<std::byte> honest(MessageType type, std::int32_t rank) {
     case MessageType::kJoin:
       return encode(join_of(rank));
     case MessageType::kMissing:
-      return encode(MissingMessage{{next}});
+      return encode(MissingMessage{text_of(std::vector<Rank>{next})});
     case MessageType::kTable:
       return encode(table());
     case MessageType::kReady:

@@ -26,6 +26,7 @@ class Spoken {
     const timeval limit{100, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
   }
+  void hang_up() { socket_.reset(); }
   int descriptor() const { return socket_.get(); }
   void send(ByteView bytes) const { ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL); }
   std::vector<std::byte> receive(std::size_t size) const {

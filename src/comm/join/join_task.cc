@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "comm/join/dial_pause.h"
 #include "comm/join/rank_places.h"
 #include "comm/join/root.h"
 #include "comm/membership/data_connections.h"
@@ -34,6 +35,10 @@ constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
 /// A root with too many unauthenticated connections may refuse a rank. That is worth a few more tries; a dead root is
 /// not.
 constexpr int kMaxRefusals = 8;
+/// The same root may drop a rank later, when the rank takes the handshake for done. Then the root lives, so there are
+/// more tries, with pauses that grow up to this many times.
+constexpr int kMaxDrops = 20;
+constexpr int kLongestPause = 8;
 
 /// Makes what lets the ranks of this process go on after a failure. The root serves the ids that it makes.
 std::shared_ptr<ProcessRecovery> make_recovery(Hub& hub, ProcessMembership& membership) {
@@ -152,7 +157,21 @@ void JoinTask::start() {
   linker_ =
       process_membership_->add_local(local, [self](const Status& why) { self->run_step([&] { self->linked(why); }); });
   arm_timers();
-  dial();
+  dial_in_turn();
+}
+
+/// Ranks on the root's host dial at once. Its unix socket refuses those that are too many for a moment, and they try
+/// again (Dialer).
+void JoinTask::dial_in_turn() {
+  if (std::any_of(id_.addresses.begin(), id_.addresses.end(), is_own_address)) return dial();
+  dial_later(dial_pause(request_.rank, request_.ranks, request_.deadline.left(kLongTime)));
+}
+
+void JoinTask::dial_later(std::chrono::nanoseconds pause) {
+  if (pause.count() == 0) return dial();
+  hub_->loop().after(pause, [weak = weak_from_this()] {
+    if (const auto self = weak.lock(); self && self->process_membership_) self->dial();
+  });
 }
 
 void JoinTask::arm_timers() {
@@ -188,16 +207,11 @@ void JoinTask::dial() {
 
 void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection) {
   if (!connection) {
-    if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) {
-      hub_->loop().after(kRejoinPause * refusals_, [weak = weak_from_this()] {
-        if (const auto self = weak.lock(); self && self->process_membership_) self->dial();
-      });
-      return;
-    }
+    if (why.code() == Code::kRemoteError && ++refusals_ < kMaxRefusals) return dial_later(kRejoinPause * refusals_);
     if (is_lack(why))
       return finish(
           fail(Code::kSystemError, "cannot connect to the process that serves the unique id: {}", why.text()));
-    set_service(dialer_->unanswered() ? IdService::kSilent : IdService::kRefused);
+    if (drops_ == 0) set_service(dialer_->unanswered() ? IdService::kSilent : IdService::kRefused);
     return finish(fail(Code::kRemoteError,
                        "nobody serves this unique id: it was used up, or the process that made it has ended ({})",
                        why.text()));
@@ -208,12 +222,16 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
   send_join();
 }
 
+/// Whether the connection that has ended is to be made again. What the rank has reported, it need not report twice.
+bool JoinTask::was_dropped() { return !heard_ && !reported_ && own_failure_.ok() && ++drops_ < kMaxDrops; }
+
 void JoinTask::listen_to_root() {
   const auto weak = weak_from_this();
   ConnectionEvents events;
   events.on_message = [weak](MessageType type, ByteView payload) {
     const auto self = weak.lock();
     Status status;
+    if (self) self->heard_ = true;
     if (self) self->run_step([&] { status = self->on_message(type, payload); });
     return status;
   };
@@ -221,6 +239,7 @@ void JoinTask::listen_to_root() {
     const auto self = weak.lock();
     if (!self) return;
     self->root_.reset();
+    if (self->was_dropped()) return self->dial_later(kRejoinPause * std::min(self->drops_, kLongestPause));
     self->finish(!self->own_failure_.ok()
                      ? self->own_failure_
                      : fail(Code::kRemoteError, "the process that serves the unique id ended during the join ({})",
@@ -248,14 +267,13 @@ Member JoinTask::self() const {
   member.rank = request_.rank;
   member.pid = static_cast<std::uint32_t>(::getpid());
   member.process = hub_->process();
-  member.host = std::make_shared<const MemberHost>(MemberHost{.name = host_name(),
-                                                              .id = host_.host,
-                                                              .boot_id = host_.boot_id,
-                                                              .addresses = hub_->addresses(),
-                                                              .cores = core_list_text(request_.cores)});
+  member.host = std::make_shared<const MemberHost>(
+      MemberHost{.name = host_name(), .id = host_.host, .boot_id = host_.boot_id, .addresses = hub_->addresses()});
+  member.resources =
+      std::make_shared<const MemberResources>(MemberResources{.cores = core_list_text(request_.cores),
+                                                              .segment_bytes = request_.segment_bytes.value,
+                                                              .device = request_.device});
   member.port = hub_->port();
-  member.segment_bytes = request_.segment_bytes.value;
-  if (!request_.device.empty()) member.device = std::make_shared<const std::string>(request_.device);
   return member;
 }
 
@@ -296,7 +314,7 @@ Status JoinTask::on_message(MessageType type, ByteView payload) {
 Status JoinTask::take_missing(ByteView payload) {
   MissingMessage message;
   TUTTI_TRY(decode(payload, &message));
-  missing_ = std::move(message.ranks);
+  missing_ = std::move(message.who);
   return {};
 }
 
@@ -386,7 +404,7 @@ void JoinTask::on_deadline() {
     text += "no connection to the process that serves the unique id";
   } else {  // the root would have ended the join by now
     text += "the process that serves the unique id is silent";
-    if (!missing_.empty()) text += "; it has last waited for " + text_of(missing_);
+    if (!missing_.empty()) text += "; it has last waited for " + missing_;
   }
   const Status late = fail(Code::kTimeout, "{}", text);
   if (!root_) return finish(late);
@@ -398,7 +416,7 @@ void JoinTask::on_deadline() {
 void JoinTask::warn_of_missing() {
   const std::string what = !root_             ? "the process that serves the unique id"
                            : missing_.empty() ? "other ranks to get ready"
-                                              : text_of(missing_);
+                                              : missing_;
   log(LogLevel::kWarn, LogSource{request_.rank, request_.name}, "the join is waiting for {}", what);
 }
 

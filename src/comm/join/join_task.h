@@ -36,8 +36,11 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
 
   // Loop thread.
   void start();
+  void dial_in_turn();
   void dial();
+  void dial_later(std::chrono::nanoseconds pause);
   void dialed(const Status& why, std::shared_ptr<Connection> connection);
+  bool was_dropped();
   void listen_to_root();
   void send_join();
   Status on_message(MessageType type, ByteView payload);
@@ -85,9 +88,11 @@ class JoinTask : public std::enable_shared_from_this<JoinTask> {
   bool all_fail_ = false;  // the root has announced that the join fails on all ranks
   bool reported_ = false;  // the root knows of this rank's failure and answers
   Status own_failure_;
-  std::vector<Rank> missing_;
-  int refusals_ = 0;
-  bool told_ = false;  // the loop knows that JoinRequest::check has ended the join; used by the joining thread only
+  std::string missing_;  // the ranks for which the root waits, as it has last said
+  int refusals_ = 0;     // of dials
+  int drops_ = 0;        // of connections, after their handshake and before the root has said anything
+  bool heard_ = false;   // the root has said something on this connection
+  bool told_ = false;    // the loop knows that JoinRequest::check has ended the join; used by the joining thread only
   EventLoop::TimerId deadline_timer_ = 0;
   EventLoop::TimerId warn_timer_ = 0;
 

@@ -78,7 +78,7 @@ int cores_of_same_boot(Rank rank, const MemberList& members) {
   for_each_rank(members, [&](Rank other) {
     if (other != rank && (members.host(other).boot_id != boot_id || boot_id == 0)) return;
     if (other == rank) own = lists.size();
-    lists.push_back(members.host(other).cores);
+    lists.push_back(members.cores(other));
   });
   return std::max(1, cores_among(lists, own));
 }
@@ -88,9 +88,9 @@ int ranks_per_core_of(const MemberList& members) {
   bool known = boot_id != 0;
   std::vector<std::string_view> lists;
   for_each_rank(members, [&](Rank rank) {
-    const MemberHost& host = members.host(rank);
-    known = known && !host.cores.empty() && host.boot_id == boot_id;
-    lists.push_back(host.cores);
+    const std::string& cores = members.cores(rank);
+    known = known && !cores.empty() && members.host(rank).boot_id == boot_id;
+    lists.push_back(cores);
   });
   if (!known) return 1;
   const auto cores = static_cast<std::size_t>(std::max(1, cores_among(lists, 0)));

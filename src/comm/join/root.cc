@@ -11,12 +11,23 @@
 namespace tutti {
 namespace {
 
-constexpr std::chrono::seconds kMissingReports{1};
+/// A rank of this host takes a descriptor for its connection and one that watches its process, one of another host the
+/// first of these. The process and its program need some for other things.
+constexpr std::size_t kDescriptorsOfRank = 2, kOtherDescriptors = 1024;
+/// With fewer ranks the limit is the program's business.
+constexpr std::int32_t kManyRanks = 256;
+/// Between two reports to all ranks of who is missing; longer if there are more than 4,000 ranks, so that the root
+/// spends a small part of its time on them.
+constexpr std::chrono::microseconds kMissingReports = std::chrono::seconds{1};
+constexpr std::chrono::microseconds kMissingReportsOfRank{250};
 /// A live process answers at once, or after a while on a busy machine. All must have ended before the ranks, which wait
 /// two seconds after their deadlines, give the root up.
 constexpr std::chrono::milliseconds kReplyTime{500}, kReplyTimeOfRank{1}, kLongestReplyTime{1500};
 constexpr std::chrono::seconds kEndAfterDone{10};
 constexpr std::chrono::seconds kEndAfterFailure{3};
+/// After a failure, ranks that come are answered for as long as the rank with the least time would have waited, and for
+/// so long on top, but not longer than kEndAfterFailure.
+constexpr std::chrono::milliseconds kOnTop{1000};
 constexpr std::size_t kMaxPast = 256;
 /// For so long after a failed join, ranks that come late get the reason why it failed.
 constexpr std::chrono::seconds kLateRanks{60};
@@ -82,7 +93,12 @@ std::string RootSession::name(const Member& member) const {
 
 Status RootSession::take_join(Connection* from, ByteView payload) {
   JoinMessage join;
-  TUTTI_TRY(decode(payload, &join));
+  if (const Status read = decode(payload, &join); !read.ok()) {
+    const std::string why = fmt::format("the process that serves the unique id cannot read a join ({})", read.text());
+    from->send(MessageType::kFailure,
+               encode(FailureMessage{Code::kMismatch, why + ": is its library another version?"}));
+    return read;
+  }
   if (join.member.rank.value >= join.ranks || joined_by(from) != nullptr)
     return fail(Code::kRemoteError, "a join that makes no sense");
   const Rank rank = join.member.rank;
@@ -92,47 +108,64 @@ Status RootSession::take_join(Connection* from, ByteView payload) {
     answered_.insert(rank);
     return {};
   }
-  ranks_ = join.ranks;
-  const std::uint64_t timeout = join.timeout_ms;
-  Joined& joined = joined_[rank];
-  joined.join = std::move(join);
-  joined.connection = from;
-  by_connection_[from] = rank;
-  if (timeout != 0)
-    joined.deadline = loop_.after(std::chrono::milliseconds(timeout), [weak = weak_from_this(), rank] {
-      if (const auto self = weak.lock()) self->on_deadline(rank);
-    });
-  if (joined_.size() == static_cast<std::size_t>(ranks_)) {
+  add(std::move(join), from);
+  if (awaited_.empty()) {
     complete();
     return {};
   }
-  from->send(MessageType::kMissing, encode(MissingMessage{missing()}));
+  from->send(MessageType::kMissing, encode(MissingMessage{text_of(awaited_)}));
   if (missing_timer_ == 0)
-    missing_timer_ = loop_.after(kMissingReports, [weak = weak_from_this()] {
+    missing_timer_ = loop_.after(std::max(kMissingReports, ranks_ * kMissingReportsOfRank), [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->report_missing();
     });
   return {};
 }
 
+void RootSession::add(JoinMessage join, Connection* from) {
+  if (joined_.empty()) {
+    ranks_ = join.ranks;
+    await_all();
+    if (ranks_ > kManyRanks)
+      allow_descriptors(kDescriptorsOfRank * static_cast<std::size_t>(ranks_) + kOtherDescriptors);
+  }
+  const Rank rank = join.member.rank;
+  if (rank == Rank{0}) costs_text_ = std::move(join.costs_text);
+  const Agreed& agreed = *agreed_.insert(std::move(join.agreed)).first;
+  Joined& joined = joined_[rank];
+  joined.member = std::move(join.member);
+  joined.timeout_ms = join.timeout_ms;
+  joined.agreed = &agreed;
+  joined.connection = from;
+  by_connection_[from] = rank;
+  awaited_.erase(rank);
+  if (joined.timeout_ms == 0) return;
+  joined.deadline = loop_.after(std::chrono::milliseconds(joined.timeout_ms), [weak = weak_from_this(), rank] {
+    if (const auto self = weak.lock()) self->on_deadline(rank);
+  });
+}
+
+void RootSession::await_all() {
+  for (Rank rank{0}; rank.value < ranks_; ++rank) awaited_.insert(awaited_.end(), rank);
+}
+
 bool RootSession::fits(const JoinMessage& join) {
   if (state_ == State::kLinking) {  // all ranks are there already, so this is one too many
     const auto found = joined_.find(join.member.rank);
-    const std::string other = found == joined_.end() ? "" : " and " + describe(found->second.join.member);
+    const std::string other = found == joined_.end() ? "" : " and " + describe(found->second.member);
     fail_all(fail(Code::kInvalidArgument, "rank {} joined twice: {}{}", join.member.rank.value, describe(join.member),
                   other));
     return false;
   }
   if (joined_.empty()) return true;
-  const JoinMessage& first = joined_.begin()->second.join;
-  if (join.ranks != first.ranks) {
-    fail_all(fail(Code::kInvalidArgument, "{} joined with {} ranks, but {} with {}", name(first.member), first.ranks,
-                  name(join.member), join.ranks));
+  if (join.ranks != ranks_) {
+    fail_all(fail(Code::kInvalidArgument, "{} joined with {} ranks, but {} with {}",
+                  name(joined_.begin()->second.member), ranks_, name(join.member), join.ranks));
     return false;
   }
   const auto twin = joined_.find(join.member.rank);
   if (twin == joined_.end()) return true;
   fail_all(fail(Code::kInvalidArgument, "rank {} joined twice: {} and {}", join.member.rank.value,
-                describe(twin->second.join.member), describe(join.member)));
+                describe(twin->second.member), describe(join.member)));
   return false;
 }
 
@@ -141,8 +174,9 @@ void RootSession::complete() {
   loop_.cancel(missing_timer_);
   TableMessage table;
   if (const Status status = id_.comm_id(&table.comm_id); !status.ok()) return fail_all(status);
-  for (const auto& [rank, joined] : joined_) table.members.push_back(joined.join.member);
+  for (const auto& [rank, joined] : joined_) table.members.push_back(joined.member);
   state_ = State::kLinking;
+  await_all();
   send_table(table);
 }
 
@@ -164,14 +198,15 @@ void RootSession::send_table(const TableMessage& table) {
 }
 
 bool RootSession::settings_agree() {
+  if (agreed_.size() == 1) return true;
   std::vector<std::string> names;  // the settings of the first rank in its order, then those that only others have
   for (const auto& [rank, joined] : joined_)
-    for (const AgreedSetting& setting : joined.join.agreed)
+    for (const AgreedSetting& setting : *joined.agreed)
       if (std::find(names.begin(), names.end(), setting.name) == names.end()) names.push_back(setting.name);
   for (const std::string& name : names) {
     std::map<std::string, std::vector<Rank>> holders;
     for (const auto& [rank, joined] : joined_) {
-      const auto& agreed = joined.join.agreed;
+      const Agreed& agreed = *joined.agreed;
       const auto found = std::find_if(agreed.begin(), agreed.end(),
                                       [&](const AgreedSetting& setting) { return setting.name == name; });
       holders[found == agreed.end() ? "" : found->value].push_back(rank);
@@ -191,11 +226,11 @@ Status RootSession::take_ready(Connection* from, ByteView payload) {
   TUTTI_TRY(decode(payload, &ready));
   Joined* const joined = joined_by(from);
   if (state_ == State::kFailed) return {};
-  if (state_ != State::kLinking || joined == nullptr || joined->ready)
+  if (state_ != State::kLinking || joined == nullptr || awaited_.erase(joined->member.rank) == 0)
     return fail(Code::kRemoteError, "a rank is ready out of turn");
-  joined->ready = true;
+  silent_.erase(joined->member.rank);
   joined->mapped = ready.mapped;
-  if (not_ready().empty()) all_ready();
+  if (awaited_.empty()) all_ready();
   return {};
 }
 
@@ -203,7 +238,7 @@ void RootSession::all_ready() {
   GoMessage go;
   for (const auto& [rank, joined] : joined_)
     if (!joined.mapped) go.apart.push_back(rank);
-  if (const auto first = joined_.find(Rank{0}); first != joined_.end()) go.costs_text = first->second.join.costs_text;
+  go.costs_text = costs_text_;
   const std::vector<std::byte> message = encode(go);
   state_ = State::kDone;
   acceptor_.reset();
@@ -227,51 +262,46 @@ Status RootSession::take_late(Connection* from, ByteView payload) {
   TUTTI_TRY(decode(payload, &late));
   Joined* const joined = joined_by(from);
   if (state_ != State::kLinking || joined == nullptr) return {};
-  joined->reported = true;
-  end_late(Status(late.code, late.text));
+  end_late(Status(late.code, late.text), joined->member.rank);
   return {};
 }
 
 /// A rank that is waited for may itself wait for another one. So all are asked before the join ends, and those who do
 /// not answer are named. `why` is what the first rank that could not wait any longer says.
-void RootSession::end_late(const Status& why) {
+void RootSession::end_late(const Status& why, Rank answered) {
   if (answer_timer_ == 0) {
     late_ = why;
+    silent_ = awaited_;
     const auto replies = std::min(kReplyTime + ranks_ * kReplyTimeOfRank, kLongestReplyTime);
     answer_timer_ = loop_.after(replies, [weak = weak_from_this()] {
       if (const auto self = weak.lock(); self && self->state_ == State::kLinking) self->fail_late();
     });
     send_to_all(MessageType::kAskWhy, {});
   }
-  const bool all_answered = std::all_of(joined_.begin(), joined_.end(),
-                                        [](const auto& item) { return item.second.ready || item.second.reported; });
-  if (all_answered) fail_late();
+  silent_.erase(answered);
+  if (silent_.empty()) fail_late();
 }
 
 void RootSession::fail_late() {
   constexpr std::size_t kMostDescribed = 4;
-  std::vector<Rank> silent;
+  if (silent_.empty()) return fail_all(late_);
   std::vector<std::string> names;
-  for (const auto& [rank, joined] : joined_) {
-    if (joined.ready || joined.reported) continue;
-    silent.push_back(rank);
-    names.push_back(name(joined.join.member));
-  }
-  if (silent.empty()) return fail_all(late_);
-  const std::string who = silent.size() <= kMostDescribed ? fmt::format("{}", fmt::join(names, ", ")) : text_of(silent);
-  fail_all(fail(late_.code(), "{} {} not answer; {}", who, silent.size() == 1 ? "does" : "do", late_.text()));
+  if (silent_.size() <= kMostDescribed)
+    for (const Rank rank : silent_) names.push_back(name(joined_.at(rank).member));
+  const std::string who = names.empty() ? text_of(silent_) : fmt::format("{}", fmt::join(names, ", "));
+  fail_all(fail(late_.code(), "{} {} not answer; {}", who, silent_.size() == 1 ? "does" : "do", late_.text()));
 }
 
 void RootSession::on_deadline(Rank rank) {
   if (state_ != State::kCollecting && state_ != State::kLinking) return;
-  const JoinMessage& join = joined_.at(rank).join;
-  const double waited = static_cast<double>(join.timeout_ms) / 1000;
+  const double waited = static_cast<double>(joined_.at(rank).timeout_ms) / 1000;
   if (state_ == State::kCollecting)
     return fail_all(fail(Code::kTimeout, "{} of {} did not join within the {:.3g} s that rank {} waited",
-                         text_of(missing()), ranks_, waited, rank.value));
-  end_late(fail(Code::kTimeout,
-                "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
-                text_of(not_ready()), ranks_, waited, rank.value));
+                         text_of(awaited_), ranks_, waited, rank.value));
+  end_late(
+      fail(Code::kTimeout, "{} of {} joined but did not link to all neighbours within the {:.3g} s that rank {} waited",
+           text_of(awaited_), ranks_, waited, rank.value),
+      kNoRank);
 }
 
 void RootSession::on_close(Connection* connection) {
@@ -281,7 +311,7 @@ void RootSession::on_close(Connection* connection) {
   by_connection_.erase(connection);
   if (joined != nullptr) joined->connection = nullptr;  // the next connection may get the same address
   if (joined != nullptr && (state_ == State::kCollecting || state_ == State::kLinking))
-    fail_all(fail(Code::kRemoteError, "{} ended, or gave up, while it was joining", name(joined->join.member)));
+    fail_all(fail(Code::kRemoteError, "{} ended, or gave up, while it was joining", name(joined->member)));
   end_if_idle();
 }
 
@@ -295,8 +325,7 @@ void RootSession::fail_all(const Status& why) {
   auto timeout = std::chrono::milliseconds(kEndAfterFailure);
   for (const auto& [rank, joined] : joined_) {
     loop_.cancel(joined.deadline);
-    if (joined.join.timeout_ms != 0)
-      timeout = std::min(timeout, std::chrono::milliseconds(joined.join.timeout_ms) + kMissingReports);
+    if (joined.timeout_ms != 0) timeout = std::min(timeout, std::chrono::milliseconds(joined.timeout_ms) + kOnTop);
   }
   end_timer_ = loop_.after(timeout, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->end();
@@ -311,7 +340,7 @@ void RootSession::send_to_all(MessageType type, ByteView payload) {
     try {
       joined.connection->send(type, payload);
     } catch (const std::bad_alloc&) {
-      if (type == MessageType::kMissing) continue;  // the next report is a second away
+      if (type == MessageType::kMissing) continue;  // it is for texts alone
       joined.connection->close();                   // that rank's join fails by this
       lacks_memory = true;
     }
@@ -321,21 +350,7 @@ void RootSession::send_to_all(MessageType type, ByteView payload) {
 
 void RootSession::report_missing() {
   missing_timer_ = 0;
-  if (state_ == State::kCollecting) send_to_all(MessageType::kMissing, encode(MissingMessage{missing()}));
-}
-
-std::vector<Rank> RootSession::missing() const {
-  std::vector<Rank> ranks;
-  for (std::int32_t i = 0; i < ranks_; ++i)
-    if (!joined_.contains(Rank{i})) ranks.push_back(Rank{i});
-  return ranks;
-}
-
-std::vector<Rank> RootSession::not_ready() const {
-  std::vector<Rank> ranks;
-  for (const auto& [rank, joined] : joined_)
-    if (!joined.ready) ranks.push_back(rank);
-  return ranks;
+  if (state_ == State::kCollecting) send_to_all(MessageType::kMissing, encode(MissingMessage{text_of(awaited_)}));
 }
 
 void RootSession::end_if_idle() {

@@ -42,12 +42,14 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
 
  private:
   enum class State { kCollecting, kLinking, kDone, kFailed };
+  using Agreed = std::vector<AgreedSetting>;
+  /// There may be a hundred thousand.
   struct Joined {
-    JoinMessage join;
+    Member member;
+    std::uint64_t timeout_ms = 0;
+    const Agreed* agreed = nullptr;  ///< in agreed_
     Connection* connection = nullptr;
-    bool ready = false;
     bool mapped = false;
-    bool reported = false;  ///< it has said why it is not ready
     EventLoop::TimerId deadline = 0;
   };
 
@@ -58,20 +60,20 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   Status take_failure(ByteView payload);
   Status take_late(Connection* from, ByteView payload);
   bool fits(const JoinMessage& join);
+  void add(JoinMessage join, Connection* from);
   void complete();
   void send_table(const TableMessage& table);
   bool settings_agree();
   void all_ready();
   void on_deadline(Rank rank);
-  void end_late(const Status& why);
+  void end_late(const Status& why, Rank answered);
   void fail_late();
   void fail_all(const Status& why);
   void send_to_all(MessageType type, ByteView payload);
   void report_missing();
   void end_if_idle();
   void end();
-  std::vector<Rank> missing() const;
-  std::vector<Rank> not_ready() const;
+  void await_all();
   Joined* joined_by(const Connection* connection);
   std::string name(const Member& member) const;
 
@@ -84,6 +86,10 @@ class RootSession : public std::enable_shared_from_this<RootSession> {
   std::unique_ptr<Acceptor> acceptor_;
   std::map<Connection*, std::shared_ptr<Connection>> connections_;
   std::map<Rank, Joined> joined_;
+  std::set<Agreed> agreed_;  // what ranks have said, once each: if all agree, there is one
+  std::set<Rank> awaited_;   // ranks that have not joined while it collects, and then those that are not ready
+  std::set<Rank> silent_;    // of these, the ones that were asked why and have not answered
+  std::string costs_text_;   // rank 0's
   std::map<const Connection*, Rank> by_connection_;  // the key in joined_
   std::set<Rank> answered_;                          // ranks that have got the failure
   std::int32_t ranks_ = 0;

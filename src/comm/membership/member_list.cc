@@ -1,62 +1,54 @@
 #include "comm/membership/member_list.h"
 
-#include <map>
 #include <memory>
+
+#include "comm/messages/part_numbers.h"
 
 namespace tutti {
 namespace {
 
-/// Gives equal values one place each, in the order in which they come.
-template <class Value>
-class Places {
- public:
-  std::uint16_t of(const Value& value) {
-    return places_.try_emplace(value, static_cast<std::uint16_t>(places_.size())).first->second;
-  }
-  std::vector<Value> values() const {
-    std::vector<Value> values(places_.size());
-    for (const auto& [value, place] : places_) values[place] = value;
-    return values;
-  }
-
- private:
-  std::map<Value, std::uint16_t> places_;
-};
+/// Copies the parts that differ.
+template <class Part>
+std::vector<Part> copies(const PartNumbers<Part>& numbers) {
+  std::vector<Part> parts;
+  parts.reserve(numbers.parts().size());
+  for (const Part* part : numbers.parts()) parts.push_back(*part);
+  return parts;
+}
 
 }  // namespace
 
 MemberList::MemberList(const std::vector<Member>& members) {
-  Places<MemberHost> hosts;
-  Places<std::string> devices;
-  Places<std::uint64_t> segments;
-  std::map<const MemberHost*, Place> seen_hosts;  // most members are on one that was seen before
-  entries_.reserve(members.size());
+  PartNumbers<MemberHost> hosts;
+  PartNumbers<MemberResources> resources;
+  std::vector<std::uint32_t> host_numbers;
+  std::vector<std::uint32_t> resource_numbers;
+  processes_.reserve(members.size());
+  pids_.reserve(members.size());
+  ports_.reserve(members.size());
+  host_numbers.reserve(members.size());
+  resource_numbers.reserve(members.size());
   for (const Member& member : members) {
-    const auto [seen, first] = seen_hosts.try_emplace(member.host.get(), Place{0});
-    if (first) seen->second = hosts.of(*member.host);
-    entries_.push_back({.process = member.process,
-                        .pid = member.pid,
-                        .host = seen->second,
-                        .device = devices.of(member.device ? *member.device : std::string()),
-                        .segment = segments.of(member.segment_bytes),
-                        .port = member.port});
+    processes_.push_back(member.process);
+    pids_.push_back(member.pid);
+    ports_.push_back(member.port);
+    host_numbers.push_back(hosts.of(member.host.get()));
+    resource_numbers.push_back(resources.of(member.resources.get()));
   }
-  hosts_ = hosts.values();
-  devices_ = devices.values();
-  segment_bytes_ = segments.values();
+  host_numbers_ = CompactNumbers(host_numbers);
+  resource_numbers_ = CompactNumbers(resource_numbers);
+  hosts_ = copies(hosts);
+  resources_ = copies(resources);
 }
 
 Member MemberList::operator[](Rank rank) const {
-  const Entry& there = entry(rank);
   Member member;
   member.rank = rank;
-  member.pid = there.pid;
-  member.process = there.process;
-  member.host = std::make_shared<const MemberHost>(hosts_[there.host]);
-  member.segment_bytes = segment_bytes_[there.segment];
-  if (const std::string& device = devices_[there.device]; !device.empty())
-    member.device = std::make_shared<const std::string>(device);
-  member.port = there.port;
+  member.pid = pids_[index(rank)];
+  member.process = process(rank);
+  member.host = std::make_shared<const MemberHost>(host(rank));
+  member.resources = std::make_shared<const MemberResources>(resources(rank));
+  member.port = ports_[index(rank)];
   return member;
 }
 

@@ -6,49 +6,45 @@
 #include <string>
 #include <vector>
 
+#include "comm/membership/compact_numbers.h"
 #include "comm/messages/messages.h"
 
 namespace tutti {
 
-/// There may be thousands of ranks, and each process knows all of them, so a rank takes 28 bytes, and what several have
-/// in common is there once. It never changes, so any thread may read it.
+/// There may be a hundred thousand ranks, and each process knows all of them. So a rank takes 22 to 28 bytes, and what
+/// several have in common is there once. It never changes, so any thread may read it.
 class MemberList {
  public:
-  /// `members`: by rank; their hosts and devices are compared by value.
+  /// `members`: by rank; their hosts and resources are compared by value.
   explicit MemberList(const std::vector<Member>& members);
 
-  std::size_t size() const { return entries_.size(); }
-  /// A copy, with a host of its own.
+  std::size_t size() const { return processes_.size(); }
+  /// A copy, with a host and resources of its own.
   Member operator[](Rank rank) const;
-  const ProcessId& process(Rank rank) const { return entry(rank).process; }
-  const MemberHost& host(Rank rank) const { return hosts_[entry(rank).host]; }
+  const ProcessId& process(Rank rank) const { return processes_[index(rank)]; }
+  const MemberHost& host(Rank rank) const { return hosts_[host_number(rank)]; }
   /// A number that is the same for ranks whose MemberHost is equal; below hosts(), in the order of their first ranks.
-  std::size_t host_number(Rank rank) const { return entry(rank).host; }
+  std::size_t host_number(Rank rank) const { return host_numbers_[index(rank)]; }
   std::size_t hosts() const { return hosts_.size(); }
   const MemberHost& host_with_number(std::size_t number) const { return hosts_[number]; }
-  std::uint64_t segment_bytes(Rank rank) const { return segment_bytes_[entry(rank).segment]; }
+  std::uint64_t segment_bytes(Rank rank) const { return resources(rank).segment_bytes; }
+  /// The cores that the rank's thread may use; empty if unknown.
+  const std::string& cores(Rank rank) const { return resources(rank).cores; }
   /// Empty if it uses none.
-  const std::string& device(Rank rank) const { return devices_[entry(rank).device]; }
+  const std::string& device(Rank rank) const { return resources(rank).device; }
 
  private:
-  using Place = std::uint16_t;  // in a list that has at most one value for each rank
-  static_assert(kMaxRanks <= 65536);
-  struct Entry {
-    ProcessId process;
-    std::uint32_t pid;
-    Place host;
-    Place device;
-    Place segment;
-    std::uint16_t port;
-  };
-  static_assert(sizeof(Entry) == 28);
+  static std::size_t index(Rank rank) { return static_cast<std::size_t>(rank.value); }
+  const MemberResources& resources(Rank rank) const { return resources_[resource_numbers_[index(rank)]]; }
 
-  const Entry& entry(Rank rank) const { return entries_[static_cast<std::size_t>(rank.value)]; }
-
-  std::vector<Entry> entries_;
+  // The first five are by rank. They are no list of structures, in which a rank would take more for alignment.
+  std::vector<ProcessId> processes_;
+  std::vector<std::uint32_t> pids_;
+  std::vector<std::uint16_t> ports_;
+  CompactNumbers host_numbers_;
+  CompactNumbers resource_numbers_;
   std::vector<MemberHost> hosts_;
-  std::vector<std::string> devices_;
-  std::vector<std::uint64_t> segment_bytes_;
+  std::vector<MemberResources> resources_;
 };
 
 }  // namespace tutti

@@ -14,7 +14,6 @@ namespace {
 /// processes begin at once.
 constexpr std::size_t kDialsAtOnce = 8;
 constexpr std::size_t kTableLimit = 64 * 1024 * 1024;
-constexpr std::size_t kControlLimit = 64 * 1024;
 
 }  // namespace
 
@@ -117,7 +116,7 @@ Status MembershipLinker::take_table(PeerProcess& peer, ByteView payload) {
     return status;
   }
   if (!kept->connection()) return {};  // the join has ended, and the membership with it
-  kept->connection()->set_limit(kControlLimit);
+  kept->connection()->set_limit(Connection::kDefaultLimit);
   membership_.on_connected(*kept, false);
   return {};
 }

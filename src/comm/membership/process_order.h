@@ -56,8 +56,6 @@ class ProcessOrder {
 
  private:
   using Index = std::uint32_t;
-  using Number = std::uint16_t;  // of a place; each process keeps one for every other process, so it is small
-  static_assert(kMaxRanks <= 65536);
   /// Where the ranks of a place begin in ranks_; of the place after the last one, how many ranks there are.
   std::size_t first_rank(std::size_t place) const { return first_ranks_.empty() ? place : first_ranks_[place]; }
   const ProcessId& process(std::size_t place) const { return members_.process(ranks_[first_rank(place)]); }
@@ -69,7 +67,7 @@ class ProcessOrder {
   std::vector<Rank> ranks_;         // in the order of their places
   std::vector<Index> first_ranks_;  // by place, and one more; empty if each process has one rank
   std::vector<Index> host_firsts_;  // by host: its first place, ascending, and at the end how many places there are
-  std::vector<Number> by_process_;  // the places, in the order of the processes' ids
+  CompactNumbers by_process_;       // the places, in the order of the processes' ids
 };
 
 }  // namespace tutti

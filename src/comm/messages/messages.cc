@@ -1,10 +1,7 @@
 #include "comm/messages/messages.h"
 
 #include <algorithm>
-#include <map>
-#include <set>
 #include <span>
-#include <utility>
 
 #include "comm/messages/board_message.h"
 #include "net/message_fields.h"
@@ -12,96 +9,24 @@
 namespace tutti {
 namespace {
 
-constexpr std::size_t kMaxAddresses = 16;
 constexpr std::size_t kMaxSettings = 256;
-constexpr std::size_t kAddressSize = 17;
-constexpr std::size_t kHostSize = 24;      // the fewest bytes that one can have
-constexpr std::size_t kMemberSize = 42;    // likewise
-constexpr std::size_t kEventRunSize = 25;  // likewise
+constexpr std::size_t kEventRunSize = 25;  // the fewest bytes that one can have
 constexpr std::size_t kMaxNote = 128;
 constexpr std::uint64_t kMostOperations = std::uint64_t{1} << 62;
-constexpr std::uint64_t kMaxSegment = std::uint64_t{1} << 46;  // an address space
 
-template <class Io>
-void host(Io& io, Of<MemberHost> auto& m) {
-  io.line(m.name);
-  io.text(m.id);
-  io(m.boot_id);
-  io.list(m.addresses, kMaxAddresses, kAddressSize, [&](auto& address) {
-    io(address.family, address.bytes);
-    io.check(address.family == 4 || address.family == 6);
-  });
-  io.text(m.cores);
-}
-
-void device(FieldWriter& io, const std::shared_ptr<const std::string>& text) { io.text(text ? *text : std::string()); }
-
-void device(FieldReader& io, std::shared_ptr<const std::string>& text) {
-  std::string there;
-  io.text(there);
-  text = there.empty() ? nullptr : std::make_shared<const std::string>(std::move(there));
-}
-
-template <class Io>
-void member_without_host(Io& io, Of<Member> auto& m) {
-  io(m.rank, m.pid, m.process, m.port, m.segment_bytes);
-  device(io, m.device);
-  io.check(m.rank.value >= 0 && m.rank.value < kMaxRanks && m.segment_bytes <= kMaxSegment);
-}
-
-void member(FieldWriter& io, const Member& m) {
-  host(io, *m.host);
-  member_without_host(io, m);
-}
-
-void member(FieldReader& io, Member& m) {
-  MemberHost there;
-  host(io, there);
-  m.host = std::make_shared<const MemberHost>(std::move(there));
-  member_without_host(io, m);
-}
-
-/// Each host comes once, before the members, which name its place among the hosts.
-void members(FieldWriter& io, const std::vector<Member>& list) {
-  std::map<const MemberHost*, std::uint32_t> places;
-  std::map<MemberHost, std::uint32_t> known;
-  std::vector<const MemberHost*> hosts;
-  for (const Member& item : list) {
-    const auto [place, is_new] = places.try_emplace(item.host.get(), 0);
-    if (!is_new) continue;
-    const auto [found, first] = known.try_emplace(*item.host, static_cast<std::uint32_t>(hosts.size()));
-    place->second = found->second;
-    if (first) hosts.push_back(item.host.get());
+template <class Ranks>
+std::string text_of_ranks(const Ranks& ranks) {
+  constexpr std::size_t kShown = 16;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  std::size_t shown = 0;
+  for (const Rank rank : ranks) {
+    if (shown == kShown) break;
+    if (shown > 0) text += shown + 1 == ranks.size() ? " and " : ", ";
+    text += std::to_string(rank.value);
+    ++shown;
   }
-  io.list(hosts, kMaxRanks, kHostSize, [&](const MemberHost* item) { host(io, *item); });
-  io.list(list, kMaxRanks, kMemberSize, [&](const Member& item) {
-    io(places.at(item.host.get()));
-    member_without_host(io, item);
-  });
-}
-
-/// A table has one writing: no host twice, and all in the order in which members first name them.
-void members(FieldReader& io, std::vector<Member>& list) {
-  std::set<MemberHost> distinct;
-  std::vector<std::shared_ptr<const MemberHost>> hosts;
-  io.list(hosts, kMaxRanks, kHostSize, [&](auto& item) {
-    MemberHost there;
-    host(io, there);
-    io.check(distinct.insert(there).second);
-    item = std::make_shared<const MemberHost>(std::move(there));
-  });
-  std::int32_t expected = 0;
-  std::uint32_t named = 0;
-  io.list(list, kMaxRanks, kMemberSize, [&](Member& item) {
-    std::uint32_t place = 0;
-    io(place);
-    io.check(place < hosts.size() && place <= named);
-    if (place < hosts.size()) item.host = hosts[place];
-    named = std::max(named, place + 1);
-    member_without_host(io, item);
-    io.check(item.rank.value == expected++);
-  });
-  io.check(named == hosts.size());
+  if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
+  return text;
 }
 
 template <class Io>
@@ -113,7 +38,7 @@ void ranks(Io& io, Of<std::vector<Rank>> auto& list) {
 
 template <class Io>
 const char* fields(Io& io, Of<JoinMessage> auto& m) {
-  member(io, m.member);
+  member_fields(io, m.member);
   io(m.ranks, m.timeout_ms);
   io.list(m.agreed, kMaxSettings, 8, [&](auto& setting) {
     io.line(setting.name);
@@ -127,13 +52,13 @@ const char* fields(Io& io, Of<JoinMessage> auto& m) {
 template <class Io>
 const char* fields(Io& io, Of<TableMessage> auto& m) {
   io(m.comm_id);
-  members(io, m.members);
+  member_list_fields(io, m.members);
   return "table";
 }
 
 template <class Io>
 const char* fields(Io& io, Of<MissingMessage> auto& m) {
-  ranks(io, m.ranks);
+  io.line(m.who);
   return "missing-ranks";
 }
 
@@ -171,7 +96,7 @@ const char* fields(Io& io, Of<SegmentMessage> auto& m) {
 
 template <class Io>
 const char* fields(Io& io, Of<TableSourceMessage> auto& m) {
-  member(io, m.parent);
+  member_fields(io, m.parent);
   return "table-source";
 }
 
@@ -239,29 +164,8 @@ const char* fields(Io& io, Of<GiveIdMessage> auto& m) {
   return "id";
 }
 
-std::string text_of(const std::vector<Rank>& ranks) {
-  constexpr std::size_t kShown = 16;
-  const std::size_t shown = std::min(ranks.size(), kShown);
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < shown; ++i) {
-    if (i > 0) text += i + 1 == ranks.size() ? " and " : ", ";
-    text += std::to_string(ranks[i].value);
-  }
-  if (ranks.size() > shown) text += fmt::format(" and {} more", ranks.size() - shown);
-  return text;
-}
-
-const std::shared_ptr<const MemberHost>& MemberHost::unknown() {
-  // Never freed: the service thread may run when the process's static objects are destroyed.
-  static const auto* const empty = new std::shared_ptr<const MemberHost>(std::make_shared<const MemberHost>());
-  return *empty;
-}
-
-std::string socket_name(const ProcessId& process) { return "tutti-" + to_hex(process); }
-
-std::string describe(const Member& member) {
-  return fmt::format("process {} on host {}", member.pid, member.host->name);
-}
+std::string text_of(const std::vector<Rank>& ranks) { return text_of_ranks(ranks); }
+std::string text_of(const std::set<Rank>& ranks) { return text_of_ranks(ranks); }
 
 template <class Message>
 std::vector<std::byte> encode(const Message& message) {

@@ -1,18 +1,17 @@
 // The messages between hubs. Values out of range are refused.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "comm/messages/failure_cause.h"
+#include "comm/messages/member.h"
 #include "comm/messages/unique_id.h"
 #include "core/fingerprint.h"
-#include "net/address.h"
 #include "net/codec.h"
 #include "net/crypto.h"
 
@@ -21,7 +20,7 @@ namespace tutti {
 /// The values travel, so new ones are only appended. docs/design/rendezvous.md has the table.
 enum class MessageType : std::uint16_t {
   kJoin = 1,     ///< rank to root
-  kMissing = 2,  ///< root to rank: which ranks have not joined yet
+  kMissing = 2,  ///< root to rank: some ranks have not joined yet
   kTable = 3,    ///< root to the first process, and from process to process: all ranks
   kReady = 4,    ///< rank to root: connected to its neighbours; the host's memory is mapped or known to be out of reach
   kGo = 5,       ///< root to rank: all ranks are ready
@@ -51,46 +50,16 @@ enum class MessageType : std::uint16_t {
 struct AgreedSetting {
   std::string name;
   std::string value;
+
+  auto operator<=>(const AgreedSetting&) const = default;
 };
 
-/// The most ranks that a join accepts, because the table of all ranks is one message.
-inline constexpr int kMaxRanks = 65536;
 /// A year, in milliseconds. A longer timeout means for ever.
 inline constexpr std::uint64_t kMaxTimeout = 365ull * 24 * 3600 * 1000;
 
-/// Identifies a process for as long as its hub lives.
-using ProcessId = std::array<std::byte, 16>;
-
-/// The part of a member that many ranks have in common. A table of thousands of ranks has it once, also on its way.
-struct MemberHost {
-  std::string name{};                  ///< for texts
-  std::string id{};                    ///< equal on ranks that may share a host
-  std::uint64_t boot_id = 0;           ///< as in HostIdentity: equal on ranks that run on the same cores; 0 if unknown
-  std::vector<IpAddress> addresses{};  ///< of the process
-  std::string cores{};                 ///< the cores that the rank's thread may use, such as "0,2-3"; empty if unknown
-
-  auto operator<=>(const MemberHost&) const = default;
-  /// An empty one, the same each time.
-  static const std::shared_ptr<const MemberHost>& unknown();
-};
-
-/// A rank, as the others need to know it.
-struct Member {
-  Rank rank = kNoRank;
-  std::uint32_t pid = 0;
-  ProcessId process{};
-  std::shared_ptr<const MemberHost> host = MemberHost::unknown();  ///< never null
-  std::uint64_t segment_bytes = 0;                                 ///< 0 if it has no segment
-  std::shared_ptr<const std::string> device{};  ///< its device, as DeviceInfo writes it; nullptr if it uses none
-  std::uint16_t port = 0;
-};
-
 /// "rank 2", "ranks 2 and 3", "ranks 2, 3, 4 and 7 more".
 std::string text_of(const std::vector<Rank>& ranks);
-/// The name of the abstract unix socket of this process's hub.
-std::string socket_name(const ProcessId& process);
-/// "process 4711 on host x".
-std::string describe(const Member& member);
+std::string text_of(const std::set<Rank>& ranks);
 
 struct JoinMessage {
   Member member;
@@ -103,11 +72,11 @@ struct JoinMessage {
 
 struct TableMessage {
   std::uint64_t comm_id = 0;
-  std::vector<Member> members;  ///< by rank
+  std::vector<Member> members;  ///< by rank, and each has its place as its rank
 };
 
 struct MissingMessage {
-  std::vector<Rank> ranks;
+  std::string who;  ///< the ranks, as text_of() writes them
 };
 
 struct ReadyMessage {

@@ -13,8 +13,8 @@ Member member(int rank, const std::string& host, int process, const std::string&
   Member made;
   made.rank = Rank{rank};
   made.process[0] = static_cast<std::byte>(process);
-  made.segment_bytes = 4096;
-  made.host = std::make_shared<const MemberHost>(MemberHost{.id = host, .boot_id = 1, .cores = cores});
+  made.host = std::make_shared<const MemberHost>(MemberHost{.id = host, .boot_id = 1});
+  made.resources = std::make_shared<const MemberResources>(MemberResources{.cores = cores, .segment_bytes = 4096});
   return made;
 }
 
@@ -36,7 +36,7 @@ TEST(RankPlaces, WhereOneCannotMapTheMemoryOnlyRanksOfAProcessShareAHost) {
 
 TEST(RankPlaces, ARankWithoutMemoryIsAHostOfItsOwn) {
   std::vector<Member> members{member(0, "a", 1), member(1, "a", 1), member(2, "a", 1), member(3, "a", 1)};
-  members[1].segment_bytes = members[2].segment_bytes = 0;
+  members[1].resources = members[2].resources = MemberResources::unknown();
   EXPECT_EQ(hosts_of(MemberList(members), {}), (std::vector<int>{0, 1, 2, 0}));
 }
 
@@ -63,10 +63,10 @@ TEST(RankPlaces, CoresCountWhereTheBootIsTheSame) {
   for (int rank = 0; rank < 10; ++rank) crowd.push_back(member(rank, "a", rank));
   EXPECT_EQ(cores_of_same_boot(Rank{3}, MemberList(crowd)), 2);
   EXPECT_EQ(ranks_per_core_of(MemberList(crowd)), 5);
-  const std::shared_ptr<const MemberHost> known = crowd[9].host;
-  crowd[9].host = std::make_shared<const MemberHost>(MemberHost{.id = "a", .boot_id = 1});
+  crowd[9] = member(9, "a", 9, "");
   EXPECT_EQ(ranks_per_core_of(MemberList(crowd)), 1) << "the cores of one are not known";
-  MemberHost other = *known;
+  crowd[9] = member(9, "a", 9);
+  MemberHost other = *crowd[9].host;
   other.boot_id = 2;
   crowd[9].host = std::make_shared<const MemberHost>(other);
   EXPECT_EQ(ranks_of_same_boot(*crowd[0].host, MemberList(crowd)), 9);

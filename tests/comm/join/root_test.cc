@@ -1,7 +1,9 @@
 // Covers comm/join/root.cc.
 // What the root decides: joins that must fail, on every rank and with the names in the text.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -47,6 +49,23 @@ TEST(Rendezvous, ADuplicateRankIsAnErrorOnAllRanks) {
     EXPECT_TRUE(contains(page->text(i), "rank 1 joined twice")) << page->text(i);
     EXPECT_TRUE(contains(page->text(i), fmt::format("process {}", ::getpid()))) << page->text(i);
   }
+}
+
+// The soft limit of many systems is 1,024: the root would have no descriptor for the rank after that.
+TEST(Rendezvous, TheRootMayHaveDescriptorsForManyRanks) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit lower{256, before.rlim_max};
+  const auto limit_after_join_of = [&](int ranks) {
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &lower), 0);
+    EXPECT_EQ(join_as_planned({{0, ranks, 0.2}})->code(0), Code::kTimeout);
+    rlimit after{};
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+    return after.rlim_cur;
+  };
+  EXPECT_EQ(limit_after_join_of(2), 256u);
+  EXPECT_EQ(limit_after_join_of(1000), std::min<rlim_t>(2 * 1000 + 1024, before.rlim_max));
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(Rendezvous, ADuplicateRankOfAnotherProcessIsNamed) {

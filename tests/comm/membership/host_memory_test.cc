@@ -17,7 +17,7 @@ MemberList members_with(const std::vector<std::size_t>& bytes) {
   std::vector<Member> members(bytes.size());
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     members[i].rank = Rank{static_cast<int>(i)};
-    members[i].segment_bytes = bytes[i];
+    members[i].resources = std::make_shared<const MemberResources>(MemberResources{.segment_bytes = bytes[i]});
   }
   return MemberList(members);
 }

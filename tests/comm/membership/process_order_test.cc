@@ -8,6 +8,7 @@
 #include <bit>
 #include <random>
 #include <string>
+#include <tuple>
 
 #include "support/sanitized.h"
 
@@ -17,7 +18,8 @@ namespace {
 ProcessId process_id(int number) {
   ProcessId id{};
   id[0] = static_cast<std::byte>(number & 255);
-  id[1] = static_cast<std::byte>(number >> 8);
+  id[1] = static_cast<std::byte>(number >> 8 & 255);
+  id[15] = static_cast<std::byte>(number >> 16);
   return id;
 }
 
@@ -70,7 +72,7 @@ TEST(ProcessOrder, AHostIsWhatHasOneIdWhateverElseItsRanksSayOfIt) {
     members[i].rank = Rank{static_cast<std::int32_t>(i)};
     members[i].process = process_id(static_cast<int>(i));
     members[i].host = std::make_shared<const MemberHost>(
-        MemberHost{.id = i == 1 ? "another host" : "host", .cores = std::to_string(i)});
+        MemberHost{.name = std::to_string(i), .id = i == 1 ? "another host" : "host"});
   }
   const MemberList list(members);
   const ProcessOrder order(list, 32);
@@ -87,6 +89,58 @@ TEST(ProcessOrder, AProcessOnTwoHostsIsOnThatOfItsLowestRank) {
   EXPECT_EQ(ranks_of(order[0]), (std::vector<Rank>{Rank{0}, Rank{1}}));
   EXPECT_EQ(order[1].host_first, 1u);
   EXPECT_EQ(order[1].host_end, 2u);
+}
+
+/// Ranks as the order must have them: by their hosts' lowest ranks, then by their processes' lowest ranks.
+std::vector<Rank> sorted_ranks(const std::vector<int>& hosts, const std::vector<int>& processes) {
+  const auto lowest = [](const std::vector<int>& where, std::size_t rank) {
+    return std::find(where.begin(), where.end(), where[rank]) - where.begin();
+  };
+  std::vector<Rank> ranks;
+  for (int rank = 0; rank < static_cast<int>(hosts.size()); ++rank) ranks.push_back(Rank{rank});
+  std::sort(ranks.begin(), ranks.end(), [&](Rank a, Rank b) {
+    const auto key = [&](Rank rank) {
+      const auto leader = static_cast<std::size_t>(lowest(processes, static_cast<std::size_t>(rank.value)));
+      return std::tuple(lowest(hosts, leader), leader, rank);
+    };
+    return key(a) < key(b);
+  });
+  return ranks;
+}
+
+TEST(ProcessOrder, RanksAreSortedByHostAndProcess) {
+  std::mt19937 random(7);
+  const auto draw = [&](int below) { return std::uniform_int_distribution(0, below - 1)(random); };
+  for (int round = 0; round < 100; ++round) {
+    std::vector<int> hosts(static_cast<std::size_t>(1 + draw(60))), processes(hosts.size());
+    const int host_count = 1 + draw(20), process_count = 1 + draw(60);
+    for (int& host : hosts) host = draw(host_count);
+    for (int& process : processes) process = draw(process_count) << 16;  // ids that differ in their last byte only
+    const MemberList members = members_of(hosts, processes);
+    const ProcessOrder order(members, 32);
+    std::vector<Rank> ranks;
+    for (std::size_t place = 0; place < order.size(); ++place) {
+      EXPECT_EQ(order.find(order[place].process), place);
+      for (const Rank rank : order[place].ranks) {
+        EXPECT_EQ(members.process(rank), order[place].process);
+        ranks.push_back(rank);
+      }
+    }
+    EXPECT_EQ(ranks, sorted_ranks(hosts, processes));
+  }
+}
+
+TEST(ProcessOrder, AsManyProcessesAsAJoinMayHaveAreFound) {
+  std::mt19937 random(11);
+  const MemberList members = scattered(kMaxRanks, kMaxRanks / 8, random);
+  const ProcessOrder order(members, 32);
+  ASSERT_EQ(order.size(), 131'072u);
+  for (const std::size_t place : {0, 1, 65'535, 65'536, 100'000, kMaxRanks - 1}) {
+    EXPECT_EQ(order.find(order[place].process), place);
+    const Rank rank = order[place].ranks.front();
+    EXPECT_EQ(members.process(rank), order[place].process);
+    EXPECT_EQ(members.host(order[order[place].host_first].ranks.front()).id, members.host(rank).id);
+  }
 }
 
 TEST(ProcessOrder, ParentsAndChildrenAreTheSameTreeAndConnected) {

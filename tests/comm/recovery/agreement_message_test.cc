@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "net/connection.h"
 #include "support/seed.h"
 
 namespace tutti {
@@ -131,6 +132,17 @@ TEST(ShrinkMessages, LimitTheWordsOfASet) {
   data.insert(data.end() - 1, 8, std::byte{1});
   ShrinkOrder read;
   EXPECT_FALSE(decode(data, &read).ok());
+}
+
+/// A process closes a connection on which a larger message comes.
+TEST(ShrinkMessages, FitAConnectionWithTheMostRanks) {
+  ShrinkReport report = sample_report();
+  for (NumberSet* set : {&report.proposal.members, &report.called, &report.awaited, &report.excluded, &report.out})
+    set->add(Rank{kMaxRanks - 1});
+  report.proposal.code = Code::kTimeout;
+  report.text = report.proposal.text = std::string(MessageWriter::kMaxText, 'x');
+  expect_round_trip(report);
+  EXPECT_LT(encode(report).size(), Connection::kDefaultLimit);
 }
 
 /// Else equal sets could differ.
