@@ -1,2 +1,6 @@
 add_executable(join_bench join_bench.cc)
 target_link_libraries(join_bench PRIVATE tutti_static tutti_warnings)
+add_executable(root_bench root_bench.cc join/root_load.cc)
+target_link_libraries(root_bench PRIVATE tutti_static tutti_warnings)
+add_executable(join_model join_model.cc join/join_costs.cc join/join_simulation.cc join/root_load.cc)
+target_link_libraries(join_model PRIVATE tutti_static tutti_warnings)
