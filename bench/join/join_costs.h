@@ -1,4 +1,4 @@
-// What the parts of a join cost a processor, measured with the code of the library.
+// Measures how much processor time the parts of a join take, with the code of the library.
 #pragma once
 
 #include <chrono>
@@ -9,7 +9,7 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 
 /// Processor time, and memory.
 struct JoinCosts {
-  // What a process does once, before and after it has to do with others: a communicator of one rank.
+  // A process makes a communicator of one rank: this is what it does for itself in any join.
   Microseconds start{};
   // A connection over TCP, until each end knows the other.
   Microseconds dial{};
@@ -24,10 +24,12 @@ struct JoinCosts {
   Microseconds root_join{};
   Microseconds root_let_go{};
   Microseconds root_end{};
-  // What a process does with the table of all ranks before it can connect to others, and when it is let go.
+  // A process reads the table of all ranks, and orders them, before it connects to others. When it is let go, it finds
+  // out from the table where all ranks are.
   Microseconds take_table{};
   Microseconds take_go{};
-  /// Of the heap, for each rank of the table, in each process, without names and ids of more than 15 characters.
+  /// Each process keeps so many bytes of its heap for each rank of the table. Here no name or id has more than 15
+  /// characters; longer ones take more.
   double bytes_of_rank = 0;
 };
 

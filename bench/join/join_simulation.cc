@@ -52,17 +52,18 @@ class Cluster {
   void work(Process process, Microseconds at, Microseconds cost, Task task) {
     events_.push({at, number_++, process, cost, std::move(task)});
   }
-  /// Sends a message: `sent` at the sender's thread now, then `task` at the receiver's.
-  void send(Process from, Process to, Microseconds at, std::size_t bytes, Task task) {
+  /// The sender's thread sends a message at `at`. The receiver's takes it, which costs `more` than messages do, and
+  /// then the task runs there.
+  void send(Process from, Process to, Microseconds at, std::size_t bytes, Task task, Microseconds more = {}) {
     messages += 1;
     this->bytes += static_cast<std::int64_t>(bytes);
     const Microseconds sending = costs_.send + costs_.send_byte * static_cast<double>(bytes);
     const Microseconds sent = take_core(from, at, sending);
     const Microseconds there = carry(from, to, sent, bytes);
-    work(to, there, costs_.receive + costs_.receive_byte * static_cast<double>(bytes), std::move(task));
+    work(to, there, costs_.receive + costs_.receive_byte * static_cast<double>(bytes) + more, std::move(task));
   }
   Microseconds latency(Process from, Process to) const { return is_near(from, to) ? Microseconds{} : network_.latency; }
-  /// Until nothing is left to do; returns when the last task ended.
+  /// Runs until nothing is left to do, and returns when the last task ended.
   Microseconds run() {
     Microseconds last{};
     while (!events_.empty()) {
@@ -130,7 +131,6 @@ class JoinSimulation {
   JoinSimulation(int ranks, const JoinNetwork& network, const JoinCosts& costs, const MemberList& members,
                  std::size_t table_bytes)
       : costs_(costs),
-        members_(members),
         order_(members, kMeshProcesses),
         cluster_(ranks, network, costs),
         states_(order_.size()),
@@ -143,7 +143,7 @@ class JoinSimulation {
 
   JoinReport run() {
     for (Process process = 0; process < states_.size(); ++process) join(process);
-    report_.ended = cluster_.run();
+    cluster_.run();
     report_.root_busy = cluster_.busy(kRoot);
     report_.messages = cluster_.messages;
     report_.bytes = cluster_.bytes;
@@ -177,19 +177,20 @@ class JoinSimulation {
     });
   }
 
-  /// The costs of telling the ranks are in root_join, but they are told one after the other.
+  /// The root sends each process the message that names where its table comes from, one after the other. JoinCosts has
+  /// the processor time of that in root_join.
   void all_joined(Microseconds at) {
     report_.joined = at;
     cluster_.work(kRoot, at, costs_.take_table, [this](Microseconds ordered) {
       begin(kRoot, ordered);
-      Microseconds told = ordered;
+      Microseconds sent = ordered;
       for (Process process = 1; process < states_.size(); ++process) {
-        told += costs_.send;
+        sent += costs_.send;
         const Process parent = static_cast<Process>(*order_.parent(process));
-        cluster_.work(process, told + cluster_.latency(kRoot, process), costs_.receive,
+        cluster_.work(process, sent + cluster_.latency(kRoot, process), costs_.receive,
                       [=, this](Microseconds heard) { dial(process, parent, heard); });
       }
-      report_.table_sent = told;
+      report_.table_sent = sent;
     });
   }
 
@@ -211,9 +212,8 @@ class JoinSimulation {
     const bool is_child = order_.parent(to) == from;
     if (order_.host_parent(to) == from) count(framed(sizeof(SegmentMessage::bytes)), 1);
     if (is_child)
-      cluster_.send(from, to, at, table_bytes_, [=, this](Microseconds got) {
-        cluster_.work(to, got, costs_.take_table, [=, this](Microseconds ready) { begin(to, ready); });
-      });
+      cluster_.send(
+          from, to, at, table_bytes_, [=, this](Microseconds ready) { begin(to, ready); }, costs_.take_table);
     cluster_.send(from, to, at, framed(0), [=, this](Microseconds got) {
       linked(to, got);
       cluster_.send(to, from, got, framed(0), [=, this](Microseconds answered) { linked(from, answered); });
@@ -226,7 +226,7 @@ class JoinSimulation {
     state.has_table = true;
     report_.table = std::max(report_.table, at);
     const std::vector<std::size_t> neighbours = order_.neighbours(process);
-    state.unlinked += neighbours.size();
+    state.unlinked = neighbours.size();
     note_connections(neighbours.size());
     for (const std::size_t other : neighbours)
       if (other < process && order_.parent(process) != other) state.to_dial.push_back(static_cast<Process>(other));
@@ -251,14 +251,18 @@ class JoinSimulation {
     });
   }
 
+  /// The processor time of sending is in root_let_go.
   void let_all_go(Microseconds at) {
-    Microseconds told = at;
+    Microseconds sent = at;
     for (Process process = 0; process < states_.size(); ++process) {
-      told += costs_.send;
+      sent += costs_.send;
       count(sizes_.go, 1);
       report_.root_bytes += static_cast<std::int64_t>(sizes_.go);
-      cluster_.work(process, told + cluster_.latency(kRoot, process), costs_.receive + costs_.take_go,
-                    [](Microseconds) {});
+      const Microseconds latency = cluster_.latency(kRoot, process);
+      cluster_.work(process, sent + latency, costs_.receive + costs_.take_go, [=, this](Microseconds gone) {
+        report_.ended = std::max(report_.ended, gone);
+        cluster_.work(kRoot, gone + latency, costs_.root_end, [](Microseconds) {});
+      });
     }
   }
 
@@ -273,7 +277,6 @@ class JoinSimulation {
   }
 
   const JoinCosts& costs_;
-  const MemberList& members_;
   const ProcessOrder order_;
   Cluster cluster_;
   std::vector<State> states_;
@@ -287,7 +290,7 @@ class JoinSimulation {
 class LeaveSimulation {
  public:
   LeaveSimulation(int ranks, const JoinNetwork& network, const JoinCosts& costs, const MemberList& members)
-      : costs_(costs), order_(members, kMeshProcesses), cluster_(ranks, network, costs), states_(order_.size()) {}
+      : order_(members, kMeshProcesses), cluster_(ranks, network, costs), states_(order_.size()) {}
 
   /// A rank that comes shows its board to its neighbours, and says goodbye to them once all have come.
   LeaveReport run() {
@@ -334,7 +337,6 @@ class LeaveSimulation {
   const std::size_t kAll = size_of(FinishingMessage{1, true});
   const std::size_t kGoodbye = size_of(MemberEventsMessage{{{Rank{0}, MemberEventKind::kFinalized, 1, ""}}});
   const std::size_t kBoard = size_of(BoardMessage{Rank{0}, {}, {{}, {}, {}}});
-  const JoinCosts& costs_;
   const ProcessOrder order_;
   Cluster cluster_;
   std::vector<State> states_;

@@ -133,6 +133,7 @@ void play(Page& page, const UniqueId& id, bool tcp, int player, int players, int
   std::thread end_watch([&] {
     while (page.gone.load(std::memory_order_relaxed) < ranks && page.failed.load(std::memory_order_relaxed) == 0)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // The last connections end by themselves; a loop that stops now would leave them to the end of the process.
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     loop.stop();
   });

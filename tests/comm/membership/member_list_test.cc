@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "support/equal_members.h"
+
 namespace tutti {
 namespace {
 
@@ -31,12 +33,7 @@ TEST(MemberList, MembersComeBackAsTheyWere) {
   ASSERT_EQ(list.size(), members.size());
   for (const Member& wanted : members) {
     const Member found = list[wanted.rank];
-    EXPECT_EQ(found.rank, wanted.rank);
-    EXPECT_EQ(found.pid, wanted.pid);
-    EXPECT_EQ(found.process, wanted.process);
-    EXPECT_EQ(*found.host, *wanted.host);
-    EXPECT_EQ(*found.resources, *wanted.resources);
-    EXPECT_EQ(found.port, wanted.port);
+    test::expect_equal(found, wanted);
     EXPECT_EQ(list.process(wanted.rank), wanted.process);
     EXPECT_EQ(list.host(wanted.rank), *wanted.host);
     EXPECT_EQ(list.segment_bytes(wanted.rank), wanted.resources->segment_bytes);

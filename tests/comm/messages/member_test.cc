@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comm/messages/messages.h"
+#include "support/equal_members.h"
 
 namespace tutti {
 namespace {
@@ -63,14 +64,7 @@ bool is_table(const std::vector<std::string>& ids, const std::vector<std::string
   return decode(table_bytes(ids, cores, places), &read).ok();
 }
 
-void expect_equal(const Member& found, const Member& wanted) {
-  EXPECT_EQ(found.rank, wanted.rank);
-  EXPECT_EQ(found.pid, wanted.pid);
-  EXPECT_EQ(found.process, wanted.process);
-  EXPECT_EQ(*found.host, *wanted.host);
-  EXPECT_EQ(*found.resources, *wanted.resources);
-  EXPECT_EQ(found.port, wanted.port);
-}
+using test::expect_equal;
 
 // Thousands of ranks are on few hosts, and each is bound to cores of its own.
 TEST(MemberListFields, HaveEachHostAndEachResourcesOnce) {
