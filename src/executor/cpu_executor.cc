@@ -197,7 +197,7 @@ auto CpuExecutor<E>::send_reference(const LaneState& lane, const Step& step, Byt
 template <Endpoint E>
 auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived) -> Outcome {
   const Route from{Rank{step.recv_peer}, step.is(kMulticastRecv), step.lane};
-  const Peek found = peek(lane, step, from, bytes);
+  const Peek found = peek_at(from, bytes, lane.fingerprint, landing(lane, step));
   if (found.state == PeekState::kAgain) return blocked_on(step.recv_peer);
   if (found.state == PeekState::kMismatch) {
     mismatched_ = from.peer;
@@ -207,12 +207,13 @@ auto CpuExecutor<E>::receive(LaneState& lane, const Step& step, Bytes bytes, con
   return Outcome::kDone;
 }
 
-/// A message that is only to be stored may arrive where it is stored.
+/// Where the message of the one rank that the step receives from may arrive. nullptr: the endpoint has a place for it.
 template <Endpoint E>
-Peek CpuExecutor<E>::peek(LaneState& lane, const Step& step, Route from, Bytes bytes) {
-  const bool lands = kNetwork && step.has(kStore) && !step.has(kReduce) && launch().wire == launch().type &&
-                     binding().is_one_range(step);
-  return peek_at(from, bytes, lane.fingerprint, lands ? binding().destination(step, lane.tile) : nullptr);
+std::byte* CpuExecutor<E>::landing(const LaneState& lane, const Step& step) const {
+  if (!kNetwork || !step.has(kStore) || launch().wire != launch().type || !binding().is_one_range(step)) return nullptr;
+  std::byte* const stored = binding().destination(step, lane.tile);
+  const std::byte* const own = step.has(kReduce) ? binding().source(step, lane.tile) : nullptr;
+  return lands(launch(), step, own, stored) ? stored : nullptr;
 }
 
 template <Endpoint E>
@@ -226,7 +227,7 @@ auto CpuExecutor<E>::receive_all(LaneState& lane, const Step& step, Bytes bytes)
       continue;
     }
     const Route from{Rank{peer}, step.is(kMulticastRecv), step.lane};
-    const Peek peek = endpoint_->recv_peek(from, bytes, lane.fingerprint);
+    const Peek peek = peek_at(from, bytes, lane.fingerprint, peers.count == 2 ? landing(lane, step) : nullptr);
     if (peek.state == PeekState::kAgain) return blocked_on(peer);
     if (peek.state == PeekState::kMismatch) {
       mismatched_ = from.peer;

@@ -61,7 +61,12 @@ class CpuExecutor final : public Executor {
   bool lends(const Step& step, Bytes bytes) const;
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
-  Peek peek(LaneState& lane, const Step& step, Route from, Bytes bytes);
+  /// Whether a message may arrive where it, or what it is reduced to, is stored: not where the rank's own operand is,
+  /// and not if that memory is too large for the caches, because a reduction then stores past them.
+  static bool lands(const Launch& launch, const Step& step, const std::byte* own, const std::byte* stored) {
+    return !step.has(kReduce) || (own != stored && !launch.stream_stores);
+  }
+  std::byte* landing(const LaneState& lane, const Step& step) const;
   /// A landing is for endpoints of a network alone.
   Peek peek_at(Route from, Bytes bytes, Fingerprint fingerprint, [[maybe_unused]] std::byte* landing) {
     if constexpr (kNetwork) return endpoint_->recv_peek(from, bytes, fingerprint, landing);

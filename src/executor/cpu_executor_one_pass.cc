@@ -50,7 +50,8 @@ bool CpuExecutor<E>::run_whole_step(const Launch& launch, const Step& step, Poll
   range.own = (step.src_buffer == BufferId::kOutput ? launch.output : launch.input) + step.src_chunk * bytes.value;
   if (step.has(kStore)) range.stored = launch.output + step.dst_chunk * bytes.value;
   const void* arrived = nullptr;
-  std::byte* const landing = step.has(kReduce) ? nullptr : range.stored;
+  const bool from_one = step.recv_from == PeerSet::kOne || ranks_ == 2;
+  std::byte* const landing = from_one && lands(launch, step, range.own, range.stored) ? range.stored : nullptr;
   if (step.has(kRecv) && !find_messages(launch, step, delay, landing, &arrived)) [[unlikely]]
     return false;
   range.arrived = static_cast<const std::byte*>(arrived);

@@ -324,6 +324,59 @@ TEST_P(OnePass, MovesWholeBlocksOfEveryAlgorithm) {
   EXPECT_EQ(taken.size(), 9u) << "collectives that have an algorithm of whole blocks";
 }
 
+/// Two ranks' sums of so many elements over tcp, all calls by the fast path or all by the interpreter.
+class LandingRank {
+ public:
+  LandingRank(Executor& executor, int rank, bool one_pass) : executor_(executor), rank_(rank), one_pass_(one_pass) {}
+
+  void sum(std::size_t count, bool in_place) {
+    const Schedule schedule =
+        build_schedule(*find_algorithm(Collective::kAllReduce, "all_pairs"), Shape{2, rank_, 0, 1});
+    std::vector<std::int32_t> input(count), output(count);
+    for (std::size_t i = 0; i < count; ++i) input[i] = number_of(rank_, 0, i);
+    std::vector<std::int32_t>& target = in_place ? input : output;
+    Launch launch;
+    launch.schedule = &schedule;
+    launch.carry(DataType::kInt32);
+    launch.count = launch.tile = Elems{count};
+    launch.one_pass = one_pass_;
+    launch.fingerprint = mix64(++sequence_);
+    launch.input = reinterpret_cast<const std::byte*>(input.data());
+    launch.output = reinterpret_cast<std::byte*>(target.data());
+    ASSERT_TRUE(executor_.run(launch, patience_).ok());
+    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(target[i], sum_of(2, 0, i)) << i;
+  }
+
+ private:
+  Executor& executor_;
+  const int rank_;
+  const bool one_pass_;
+  Patience patience_;
+  std::uint64_t sequence_ = 0;
+};
+
+class OnePassLanding : public ::testing::TestWithParam<bool> {};
+
+TEST_P(OnePassLanding, WhatIsReducedArrivesWhereItsSumIsStored) {
+  const Executors executors(Way::kTcp, 2);
+  LandingRank ranks[] = {{executors[0], 0, GetParam()}, {executors[1], 1, GetParam()}};
+  const auto sum = [&](std::size_t count, bool in_place) {
+    std::thread other([&] { ranks[1].sum(count, in_place); });
+    ranks[0].sum(count, in_place);
+    other.join();
+  };
+  constexpr std::size_t kCount = kLargestOverTcp / sizeof(std::int32_t);
+  sum(1, false);  // makes the connection
+  sum(kCount, false);
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_LT(executors[rank].scratch_bytes(), 2 * kLargestOverTcp) << "only what is sent has a slot";
+  sum(kCount, true);
+  for (int rank = 0; rank < 2; ++rank)
+    EXPECT_GE(executors[rank].scratch_bytes(), 2 * kLargestOverTcp) << "the rank's own operand is there";
+}
+INSTANTIATE_TEST_SUITE_P(, OnePassLanding, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "FastPath" : "Interpreter"; });
+
 /// Ends the wait at the first question.
 class Judge final : public WaitMonitor {
  public:

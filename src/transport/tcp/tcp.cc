@@ -32,9 +32,8 @@ TcpEndpoint::TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geomet
       place_(std::move(place)),
       comm_(log.comm),
       log_{log.rank, comm_},
-      first_links_(place_.ranks),
-      multicast_(static_cast<std::size_t>(place_.lanes)) {
-  for (Multicast& lane : multicast_) lane.slots.resize(geometry_.credits);
+      first_links_(place_.ranks) {
+  for (int lane = 0; lane < place_.lanes; ++lane) multicast_.emplace_back(geometry_);
 }
 
 TcpEndpoint::~TcpEndpoint() { streams_.set_listener(nullptr); }
@@ -88,9 +87,20 @@ bool TcpEndpoint::can_send(Route route) {
 
 std::byte* TcpEndpoint::send_claim(Route route, Bytes bytes) {
   if (!can_send(route)) return nullptr;
-  if (!route.multicast) return link(route.peer, route.lane).outbox().claim(bytes);
-  Multicast& lane = multicast_[route.lane];
-  return lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
+  return route.multicast ? multicast_room(route.lane, bytes) : link(route.peer, route.lane).outbox().claim(bytes);
+}
+
+/// Returns memory for the lane's next message, of a slot that all readers of an earlier message have released, if there
+/// is one.
+std::byte* TcpEndpoint::multicast_room(std::uint16_t number, Bytes bytes) {
+  Multicast& lane = multicast_[number];
+  const auto slot = [&](std::uint32_t message) -> TcpSlot& { return lane.slots[message & (geometry_.credits - 1)]; };
+  std::uint32_t unreleased = 0;
+  for_each_far([&](Rank peer) {
+    unreleased = std::max(unreleased, lane.sent - link(peer, number).outbox().released(FrameKind::kMulticast));
+  });
+  for (; lane.sent - lane.freed > unreleased; ++lane.freed) lane.free.give_back(std::move(slot(lane.freed)));
+  return lane.free.room(&slot(lane.sent), bytes.value);
 }
 
 void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint) {
@@ -100,8 +110,7 @@ void TcpEndpoint::send_commit(Route route, Bytes bytes, Fingerprint fingerprint)
     return write(to);
   }
   Multicast& lane = multicast_[route.lane];
-  std::byte* const data =
-      lane.slots[lane.sent & (geometry_.credits - 1)].room(bytes.value, geometry_.max_message.value);
+  std::byte* const data = multicast_room(route.lane, bytes);
   ++lane.sent;
   // If there is one reader, its frame stands in front of the message, so that one piece is written.
   const bool one_reader = static_cast<std::size_t>(place_.ranks) == place_.near.size() + 1;
@@ -215,8 +224,10 @@ std::uint64_t TcpEndpoint::bytes_moved() const {
 std::size_t TcpEndpoint::memory_bytes() const {
   std::size_t bytes = 0;
   for (const TcpLink* one : made_) bytes += one->memory_bytes();
-  for (const Multicast& lane : multicast_)
+  for (const Multicast& lane : multicast_) {
+    bytes += lane.free.memory_bytes();
     for (const TcpSlot& slot : lane.slots) bytes += slot.capacity();
+  }
   return bytes;
 }
 

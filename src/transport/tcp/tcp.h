@@ -85,8 +85,12 @@ class TcpEndpoint {
  private:
   /// Multicast messages are written to every reader's connection from one place.
   struct Multicast {
-    std::vector<TcpSlot> slots;
+    explicit Multicast(const TcpGeometry& geometry)
+        : slots(geometry.credits), free(geometry.credits, geometry.max_message) {}
+    std::vector<TcpSlot> slots;  // by the number of the message
+    FreeTcpSlots free;
     std::uint32_t sent = 0;
+    std::uint32_t freed = 0;  // the messages before this number have been released by all, and their slots are free
   };
 
   TcpEndpoint(TcpStreamSource& tcp_streams, const TcpGeometry& geometry, Place place, LogSource log);
@@ -94,6 +98,7 @@ class TcpEndpoint {
   template <class What>
   void for_each_far(const What& what) const;
   TcpLink& link(Rank peer, std::uint16_t lane);
+  std::byte* multicast_room(std::uint16_t lane, Bytes bytes);
   void write(TcpLink& link);
   bool write_unsent();
   bool lenders_released(Rank* late);

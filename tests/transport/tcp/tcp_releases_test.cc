@@ -15,7 +15,7 @@ constexpr Bytes kLarge = kSize.max_message;
 /// Two ends with a connection, on which a message has gone each way, and nothing more waits to be written.
 class TcpReleases : public ::testing::Test {
  protected:
-  TcpReleases() {
+  explicit TcpReleases(const TcpFabric::Connect& connect = tcp_pair) : fabric(kSize.ranks, connect) {
     exchange(kSmall);
     poll_until("the end of a call", [&] { return first->references_released(&late); });
     poll_until("the end of a call", [&] { return second->references_released(&late); });
@@ -44,7 +44,7 @@ class TcpReleases : public ::testing::Test {
     return second->bytes_moved() - before;
   }
 
-  TcpFabric fabric{kSize.ranks};
+  TcpFabric fabric;
   std::unique_ptr<TcpEndpoint> first = open_tcp(fabric, kSize, Rank{0});
   const std::unique_ptr<TcpEndpoint> second = open_tcp(fabric, kSize, Rank{1});
   const std::unique_ptr<TcpEndpoint> third = open_tcp(fabric, kSize, Rank{2});
@@ -149,6 +149,49 @@ TEST_F(TcpReleases, GiveSlotsBackForTheNextMessages) {
   for (int round = 0; round < 20; ++round) exchange(round % 3 == 0 ? kSmall : kLarge);
   EXPECT_EQ(first->memory_bytes(), of_first) << "one message at a time needs one slot";
   EXPECT_EQ(second->memory_bytes(), of_second) << "one message at a time needs one slot";
+}
+
+/// The third of three ranks reads what the first sends to all later than the second does. Its connection does not take
+/// a large message as a whole.
+class TcpMulticastSlots : public TcpReleases {
+ protected:
+  TcpMulticastSlots() : TcpReleases(narrow_tcp_pair) {}
+  void send_to_all(std::uint64_t number) { send(*first, multicast_to_all(), kLarge, number); }
+  void receive_by(TcpEndpoint& reader, std::uint64_t number) {
+    poll_until("a message to all", [&] {
+      first->look_around();
+      return try_receive(reader, multicast_from(Rank{0}), kLarge, number);
+    });
+  }
+  /// Tells the first what the reader has released.
+  void answer(TcpEndpoint& reader, Rank rank) {
+    send(reader, unicast(Rank{0}), kSmall, 9);
+    receive(*first, unicast(rank), kSmall, 9);
+  }
+};
+
+TEST_F(TcpMulticastSlots, AreUsedAgainOnceAllReadersHaveReleasedThem) {
+  const auto round = [&](std::uint64_t number) {
+    send_to_all(number);
+    receive_by(*second, number);
+    receive_by(*third, number);
+    answer(*second, Rank{1});
+    answer(*third, Rank{2});
+  };
+  round(1);
+  const std::size_t of_first = first->memory_bytes();
+  EXPECT_GE(of_first, kLarge.value);
+  for (std::uint64_t number = 2; number <= 20; ++number) round(number);
+  EXPECT_EQ(first->memory_bytes(), of_first) << "one message at a time needs one slot";
+}
+
+TEST_F(TcpMulticastSlots, AreNotUsedAgainWhileOneReaderHasNotReleasedThem) {
+  for (std::uint64_t number = 1; number <= 3; ++number) {
+    send_to_all(number);
+    receive_by(*second, number);
+    answer(*second, Rank{1});
+  }
+  for (std::uint64_t number = 1; number <= 3; ++number) receive_by(*third, number);
 }
 
 }  // namespace
