@@ -7,6 +7,7 @@
 #   isolated     calls with a root against Open MPI, each begun by all ranks together, 2, 4 and 8 ranks; 2 minutes
 #   floor        all collectives against the memory alone, 2, 4 and 8 ranks; 4 minutes
 #   tcp          all_reduce over loopback against Open MPI, 2 and 4 ranks; as root; 5 minutes
+#   sockets      all_reduce over loopback against what plain sockets take, 2 and 4 ranks; 1 minute
 #   hosts        all_reduce and barrier between 2, 3, 4, 8 hosts of this machine, 1 and 2 ranks each, without a limit and at 1 Gbit/s; as root
 #   options      what registered memory, wire types and the deterministic mode cost; sends and receives
 #   overlap      how much of an all_reduce a computation hides; as root
@@ -19,7 +20,7 @@
 # Nothing else should run. MEASURE_WITH: a command in front, as `chrt -r 20`. The other libraries' settings: docs/measuring.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-questions=(peers race collectives isolated floor tcp hosts options overlap many_ranks costs kernels python torch programs)
+questions=(peers race collectives isolated floor tcp sockets hosts options overlap many_ranks costs kernels python torch programs)
 usage() { sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0" >&2; exit 2; }
 [ $# -gt 0 ] || usage
 [ "$1" != all ] || set -- "${questions[@]}"
@@ -96,6 +97,17 @@ measure_tcp() {
   choose_cubic
   for _ in 1 2; do
     for ranks in 2 4; do run env RACE_TRANSPORT=tcp bench/race.sh $ranks -f 8 --rounds 3; done
+  done
+}
+measure_sockets() {
+  local ranks sizes
+  for _ in 1 2; do
+    for ranks in 2 4; do
+      for sizes in "-b 8 -e 32K -f 64" "-b 256K -e 64M -f 4"; do
+        # shellcheck disable=SC2086  # the words of an option are words
+        run env TUTTI_TRANSPORT=tcp $perf all_reduce --compare sockets,sockets_all_reduce --ranks $ranks $sizes --rounds 4
+      done
+    done
   done
 }
 measure_hosts() {

@@ -6,6 +6,9 @@ add_library(contestant STATIC peers/contestant.cc peers/stage.cc race/contested.
 target_include_directories(contestant PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 target_link_libraries(contestant PRIVATE tutti_warnings)
 
+add_library(socket_ring STATIC peers/socket_ring.cc)
+target_link_libraries(socket_ring PRIVATE contestant tutti_warnings)
+
 # tutti_contestant(NAME SOURCE INCLUDE LIBRARIES): contestant_NAME.
 function(tutti_contestant name source include)
   add_executable(contestant_${name} peers/${source})
@@ -18,7 +21,8 @@ endfunction()
 
 tutti_contestant(floor floor_player.cc "")
 tutti_contestant(handover handover_player.cc "")
-tutti_contestant(sockets sockets_player.cc "")
+tutti_contestant(sockets sockets_player.cc "" socket_ring)
+tutti_contestant(sockets_all_reduce sockets_all_reduce_player.cc "" socket_ring)
 tutti_contestant(tutti tutti_player.cc "" tutti::tutti)
 
 include(CheckSymbolExists)

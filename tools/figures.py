@@ -24,7 +24,8 @@ NAMES = {"openmpi": "Open MPI", "mpich": "MPICH", "ucc": "UCC", "gloo": "Gloo", 
 BENCHMARKS = {"c_function": "a call of a communicator of one rank"}
 OPTIONS = {"registered": "`-R 1`", "wire": "`--wire {}`", "deterministic": "`--deterministic`"}
 TORCH_STEPS = {
-    "nothing": "a hook that moves nothing: the bound", "meet": "a hook that only has the ranks meet", "tutti": "Tutti",
+    "nothing": "a hook that moves nothing: the bound", "meet": "a hook that only has the ranks meet",
+    "memory": "a hook that has them meet, and adds and copies memory of its own", "tutti": "Tutti",
     "views": "Tutti, `gradient_as_bucket_view`", "whole": "Tutti, one bucket", "both": "Tutti, both",
     "both, nothing": "both, and the hook that moves nothing", "alone": "without DistributedDataParallel", "gloo": "Gloo",
 }
@@ -69,8 +70,8 @@ def times_of(run):
 
 class Figures(GpuFigures):
     """Each method named in NAMED makes the lines of one mark."""
-    NAMED = ("measured", "answers", "behind", "peers", "collectives", "isolated", "floor", "hosts", "line_rate", "tcp", "registered", "wire_types",
-             "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs", *GpuFigures.GPU_NAMED)
+    NAMED = ("measured", "answers", "behind", "peers", "collectives", "isolated", "floor", "hosts", "line_rate", "tcp", "sockets",
+             "registered", "wire_types", "send_recv", "overlap", "many_ranks", "costs", "kernels", "python", "torch", "torch_step", "programs", *GpuFigures.GPU_NAMED)
 
     def __init__(self, root):
         folder = pathlib.Path(root) / "docs/measured"
@@ -211,6 +212,13 @@ class Figures(GpuFigures):
         cells = self.of("tcp")
         kinds = dict.fromkeys((cell.ranks, cell.state) for cell in cells)
         yield from self.by_size(cells, [(f"{ranks} ranks, {state}", {"ranks": ranks, "state": state}) for ranks, state in sorted(kinds)])
+
+    def sockets(self):
+        cells = self.of("sockets")
+        kinds = sorted({(cell.ranks, cell.state) for cell in cells})
+        yield from self.by_size(cells, [(f"{ranks} ranks, {state}, by {title}", {"ranks": ranks, "state": state, "against": against})
+                                        for against, title in (("sockets", "as many bytes"), ("sockets_all_reduce", "the all_reduce"))
+                                        for ranks, state in kinds], True)
 
     def options(self, wanted):
         """Calls with an option by the plain calls that stand above them, whose times are told."""

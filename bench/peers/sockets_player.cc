@@ -1,45 +1,16 @@
 // Plain sockets: every rank sends the next one as many bytes as an all_reduce makes it send, and receives as many from
 // the one before, over loopback TCP. It is a yardstick for collectives over TCP: the kernel copies these bytes in and
 // out, whoever calls it. Nothing is added up.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <string_view>
-
 #include "player.h"
+#include "socket_ring.h"
 
 namespace tutti::peers {
 namespace {
 
-/// The most that one call hands to the kernel, so that both directions go on in turn: of 64 KiB to 4 MiB the fastest.
-constexpr std::size_t kMostACall = 1 << 20;
-
-/// One direction of an exchange: how far it has come in a buffer that it goes through again and again.
-struct Flow {
-  char* buffer;
-  std::size_t size, left, at = 0;
-
-  std::size_t next() const { return std::min({left, size - at, kMostACall}); }
-  void advance(std::size_t bytes) {
-    left -= bytes;
-    at = (at + bytes) % size;
-  }
-};
-
 class SocketsPlayer final : public Player {
  public:
-  SocketsPlayer(int ranks, int to, int from) : ranks_(static_cast<std::size_t>(ranks)), to_(to), from_(from) {}
-  ~SocketsPlayer() override {
-    close(to_);
-    if (from_ != to_) close(from_);
-  }
+  SocketsPlayer(int ranks, std::unique_ptr<SocketRing> ring)
+      : ranks_(static_cast<std::size_t>(ranks)), ring_(std::move(ring)) {}
 
   std::string name() const override { return "as many bytes by plain sockets"; }
   std::uint32_t offers() const override { return offer_of(race::Contested::kAllReduce); }
@@ -49,85 +20,21 @@ class SocketsPlayer final : public Player {
     const std::size_t moved = 2 * bytes * (ranks_ - 1) / ranks_;
     Flow sent{reinterpret_cast<char*>(const_cast<float*>(operation.in)), bytes, moved};
     Flow received{reinterpret_cast<char*>(operation.out), bytes, moved};
-    while (sent.left != 0 || received.left != 0) {
-      const std::size_t before = sent.left + received.left;
-      if (!move(&sent,
-                [&](char* data, std::size_t size) { return send(to_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL); }) ||
-          !move(&received, [&](char* data, std::size_t size) { return recv(from_, data, size, MSG_DONTWAIT); }))
-        return *text = std::string("a socket: ") + std::strerror(errno), false;
-      if (sent.left + received.left == before && is_crowded_) sched_yield();
-    }
+    while (sent.left != 0 || received.left != 0)
+      if (!ring_->move(&sent, &received, text)) return false;
     return true;
   }
 
  private:
-  /// Moves what the kernel takes or gives at once. False: errno says why it moves nothing any more.
-  template <class Call>
-  static bool move(Flow* flow, const Call& call) {
-    if (flow->left == 0) return true;
-    const ssize_t got = call(flow->buffer + flow->at, flow->next());
-    if (got > 0) flow->advance(static_cast<std::size_t>(got));
-    if (got == 0) errno = ECONNRESET;
-    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
-  }
-
   const std::size_t ranks_;
-  const int to_, from_;  // two ranks have one connection for both directions
-  const bool is_crowded_ = static_cast<long>(ranks_) > sysconf(_SC_NPROCESSORS_ONLN);
+  const std::unique_ptr<SocketRing> ring_;
 };
-
-/// A socket with the congestion control of Tutti's sockets, which must be chosen before it connects or listens.
-int make_socket() {
-  const int made = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  for (const std::string_view name : {"cubic", "reno"})
-    if (setsockopt(made, IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) == 0) break;
-  return made;
-}
-
-/// A listener on loopback, at a port that the kernel chooses.
-int listen_on_loopback(sockaddr_in* address) {
-  const int listener = make_socket();
-  *address = {};
-  address->sin_family = AF_INET;
-  address->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof *address;
-  auto* const any = reinterpret_cast<sockaddr*>(address);
-  if (listener >= 0 && bind(listener, any, size) == 0 && listen(listener, 1) == 0 &&
-      getsockname(listener, any, &size) == 0)
-    return listener;
-  return -1;
-}
-
-int connect_to(const std::string& address) {
-  const int connected = make_socket();
-  const bool good = connected >= 0 && connect(connected, reinterpret_cast<const sockaddr*>(address.data()),
-                                              static_cast<socklen_t>(address.size())) == 0;
-  return good ? connected : -1;
-}
-
-bool send_at_once(int socket) {
-  const int on = 1;
-  return setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0;
-}
 
 }  // namespace
 
 std::unique_ptr<Player> make_player(const Seat& seat, std::string* text) {
-  sockaddr_in own;
-  const int listener = listen_on_loopback(&own);
-  std::vector<std::string> addresses;
-  seat.gather(std::string(reinterpret_cast<const char*>(&own), sizeof own), &addresses);
-  const bool shares = seat.ranks() == 2;
-  const bool connects = !shares || seat.rank() == 0, accepts = !shares || seat.rank() == 1;
-  const auto next = static_cast<std::size_t>((seat.rank() + 1) % seat.ranks());
-  const int to = listener >= 0 && connects ? connect_to(addresses[next]) : -1;
-  const int from = listener >= 0 && accepts ? accept4(listener, nullptr, nullptr, SOCK_CLOEXEC) : -1;
-  close(listener);
-  if ((connects && (to < 0 || !send_at_once(to))) || (accepts && (from < 0 || !send_at_once(from)))) {
-    *text = std::string("a connection over loopback: ") + std::strerror(errno);
-    return nullptr;
-  }
-  return std::make_unique<SocketsPlayer>(seat.ranks(), connects ? to : from, accepts ? from : to);
+  std::unique_ptr<SocketRing> ring = SocketRing::connect(seat, text);
+  return ring == nullptr ? nullptr : std::make_unique<SocketsPlayer>(seat.ranks(), std::move(ring));
 }
 
 bool is_bound() { return true; }

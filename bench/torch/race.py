@@ -6,9 +6,10 @@
 Paired: in each of many rounds every backend makes some calls, in turn, in the same processes. What is shown is the median over
 rounds of the slowest rank's time, and of each round's ratio. Results are checked.
 
-Beside the step with each backend: with a hook that moves nothing, which is what the communication can be made as short as; with
-one that only has the ranks meet, so that no more than waiting for the slower one is added; without DistributedDataParallel; and
-on tutti with gradients that are views of the buckets, with one bucket, and with both.
+Beside the step with each backend: with a hook that moves nothing, the bound; with one that only has the ranks meet, so that no
+more than waiting for the slower one is added; with one that has them meet, and then adds and copies as much memory as an
+all_reduce must, but of its own; without DistributedDataParallel; and on tutti with gradients that are views of the buckets, with
+one bucket, and with both.
 """
 import argparse
 import datetime
@@ -113,6 +114,24 @@ def only_meet(group):
     return hook
 
 
+def only_memory(group):
+    """A hook that has the ranks meet, and adds and copies from other memory of its own what an all_reduce must add and copy: a rank's
+    part of each other rank's bucket, and of the sums all other parts."""
+    meet, others = only_meet(group), {}
+
+    def hook(_, bucket):
+        future = meet(_, bucket)
+        buffer = bucket.buffer()
+        other = others.setdefault(buffer.numel(), torch.zeros_like(buffer))
+        ranks = dist.get_world_size(group)
+        part = buffer.numel() // ranks
+        for peer in range(1, ranks):
+            buffer[:part].add_(other[peer * part:(peer + 1) * part])
+        buffer[part:].copy_(other[part:])
+        return future
+    return hook
+
+
 def step_run(steps, group=None, hook=None, **options):
     """Without a group there is no DistributedDataParallel, whose options are `options`."""
     torch.manual_seed(0)
@@ -146,14 +165,16 @@ def worker(rank, arguments, store):
         tutti = groups["tutti"]
         cases["DDP step"] = {
             **{name: step_run(3, group) for name, group in groups.items()},
-            "nothing": step_run(3, tutti, move_nothing), "meet": step_run(3, tutti, only_meet(tutti)), "alone": step_run(3),
+            "nothing": step_run(3, tutti, move_nothing), "meet": step_run(3, tutti, only_meet(tutti)),
+            "memory": step_run(3, tutti, only_memory(tutti)), "alone": step_run(3),
             "views": step_run(3, tutti, **views), "whole": step_run(3, tutti, **whole),
             "both": step_run(3, tutti, **views, **whole),
             "both, nothing": step_run(3, tutti, move_nothing, **views, **whole),
         }
         if rank == 0:
             print(f"{parameters / 1e6:.1f} million parameters; 'nothing': a hook that moves nothing; 'meet': one that only has the"
-                  " ranks meet; 'alone': without DDP; 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
+                  " ranks meet; 'memory': one that has them meet, and adds and copies memory of its own; 'alone': without DDP;"
+                  " 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
     else:
         for size in arguments.sizes:
             calls = max(1, min(100, (4 << 20) // size))

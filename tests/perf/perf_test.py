@@ -481,6 +481,15 @@ class Comparisons(unittest.TestCase):
                 self.assert_compared(run, report, "sockets")
                 self.assertIn("as many bytes by plain sockets", run.stdout)
 
+    def test_an_all_reduce_by_plain_sockets(self):
+        self.contestants("sockets_all_reduce")
+        for ranks in ("2", "3", "5"):
+            with self.subTest(ranks=ranks):
+                run, report = self.compare("all_reduce", "sockets_all_reduce", "--ranks", ranks, "-b", "4", "-e", "4M",
+                                           "-f", "32")
+                self.assert_compared(run, report, "sockets_all_reduce")
+                self.assertIn("an all_reduce by plain sockets", run.stdout)
+
     def test_open_mpi(self):
         self.contestants("openmpi")
         self.check_peer("openmpi", self.COLLECTIVES, "2")
@@ -582,7 +591,7 @@ class Comparisons(unittest.TestCase):
 
     def test_bad_options(self):
         for options, complaint in (
-                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor handover sockets all"),
+                (("--compare", "openmpj"), "'openmpj' is no peer; one of: openmpi mpich gloo gloo_batch ucc floor handover sockets sockets_all_reduce all"),
                 (("--compare", "floor,"), "'' is no peer"),
                 (("--compare", "floor", "-d", "half"), "excludes -d"),
                 (("--compare", "floor", "--threads"), "excludes --threads"),

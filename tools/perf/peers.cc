@@ -17,7 +17,7 @@ const std::vector<std::string> kForAll{"MALLOC_MMAP_MAX_=0", "MALLOC_TRIM_THRESH
 const Peer kTutti{"tutti", "tutti", "TUTTI_BENCH=ON", {}, {}, {}, {}};
 
 // docs/measuring.md ("The peers' settings") says what else was tried.
-const std::array<Peer, 8> kPeers{{
+const std::array<Peer, 9> kPeers{{
     {"openmpi",
      "openmpi",
      "openmpi-bin, libopenmpi-dev",
@@ -39,6 +39,7 @@ const std::array<Peer, 8> kPeers{{
     {"floor", "floor", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
     {"handover", "handover", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
     {"sockets", "sockets", "TUTTI_BENCH=ON", {}, {}, {}, {}, true},
+    {"sockets_all_reduce", "sockets_all_reduce", "TUTTI_BENCH=ON", {}, {}, {}, {}},
 }};
 
 bool is_program(const std::string& path) { return access(path.c_str(), X_OK) == 0; }
