@@ -19,7 +19,7 @@
 
 namespace tutti::test {
 
-/// One rank's connection to a false root, by TCP on 127.0.0.1. One thread.
+/// One rank's connection to a false root, the one that was accepted last, by TCP on 127.0.0.1. One thread.
 class FalseRoot : public Spoken {
  public:
   FalseRoot() {
@@ -36,6 +36,8 @@ class FalseRoot : public Spoken {
     return made;
   }
 
+  /// Nobody reaches it any more.
+  void stop_listening() { listener_.reset(); }
   /// Takes a connection through the handshake; false: it did not come, or does not know the secret.
   bool accept() {
     pollfd wanted{listener_.get(), POLLIN, 0};

@@ -5,10 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <thread>
+#include <utility>
 
 #include "comm/join/join.h"
 #include "comm/membership/hub.h"
+#include "support/connections.h"
 #include "support/joining_processes.h"
 
 namespace tutti {
@@ -112,6 +115,58 @@ TEST(FalseRoot, OneThatEndsDuringTheJoinEndsIt) {
   serving.join();
   EXPECT_EQ(status.code(), Code::kRemoteError) << status.text();
   EXPECT_NE(status.text().find("ended during the join"), std::string::npos) << status.text();
+}
+
+/// Serves two ranks of one process until both are ready. The table comes to one of them; the other one, whose
+/// connection `unheard` becomes, has it from its process.
+void serve_until_ready(test::FalseRoot& root, test::Spoken* heard, test::Spoken* unheard) {
+  TableMessage table;
+  table.comm_id = root.comm_id();
+  table.members.resize(2);
+  std::array<test::Spoken, 2> connections;  // by rank
+  MessageType type{};
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(root.accept());
+    JoinMessage join;
+    ASSERT_TRUE(decode(root.hear(&type), &join).ok());
+    const auto rank = static_cast<std::size_t>(join.member.rank.value);
+    ASSERT_LT(rank, 2u);
+    table.members[rank] = join.member;
+    connections[rank] = std::move(static_cast<test::Spoken&>(root));
+  }
+  connections[0].say(MessageType::kTable, encode(table));
+  for (const test::Spoken& one : connections) {
+    ASSERT_FALSE(one.hear(&type).empty());
+    ASSERT_EQ(type, MessageType::kReady);
+  }
+  *heard = std::move(connections[0]);
+  *unheard = std::move(connections[1]);
+}
+
+// A root may lack the memory to tell a rank that all are ready. The rank's join is over then: all others have begun.
+TEST(FalseRoot, ARankThatWasReadyWhenItWasDroppedDoesNotDialAgain) {
+  test::FalseRoot root;
+  std::thread serving([&] {
+    test::Spoken heard, unheard;
+    ASSERT_NO_FATAL_FAILURE(serve_until_ready(root, &heard, &unheard));
+    root.stop_listening();
+    heard.say(MessageType::kGo, encode(GoMessage{}));
+    unheard.hang_up();
+    MessageType type{};
+    while (!heard.hear(&type).empty()) continue;
+  });
+  JoinResult first, second;
+  Status of_second;
+  std::thread other([&] { of_second = join(test::request_for(1, 2, root.id()), &second); });
+  const Status of_first = join(test::request_for(0, 2, root.id()), &first);
+  other.join();
+  EXPECT_TRUE(of_first.ok()) << of_first.text();
+  EXPECT_EQ(of_second.code(), Code::kRemoteError);
+  EXPECT_NE(of_second.text().find("ended during the join"), std::string::npos) << of_second.text();
+  const auto is_gone = [&] { return first.membership->liveness(Rank{1}) != Liveness::kAlive; };
+  EXPECT_TRUE(of_first.ok() && test::comes_true(is_gone)) << "nobody told the first that the second is not there";
+  first = JoinResult();
+  serving.join();
 }
 
 }  // namespace
