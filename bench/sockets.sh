@@ -2,8 +2,8 @@
 # How near all_reduce over loopback TCP is to what the sockets allow: beside it, in turn, as many bytes by plain sockets, and
 # an all_reduce by plain sockets, which also adds.
 #   bench/sockets.sh [RANKS...]      2 and 4 ranks without arguments; 4 minutes
-# Ratios are Tutti's time by theirs; `x` of 2 ranks should be at most 1.35 at 8 B by as many bytes, and 1.2 from 256 KiB on
-# by the all_reduce. Nothing else should run.
+# Each column `x` is Tutti's time by theirs, from the left. Of 2 ranks it should be at most 1.35 at 8 B by as many bytes, and
+# 1.2 from 256 KiB on by the all_reduce. Nothing else should run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- 2 4

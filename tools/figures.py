@@ -25,7 +25,7 @@ BENCHMARKS = {"c_function": "a call of a communicator of one rank"}
 OPTIONS = {"registered": "`-R 1`", "wire": "`--wire {}`", "deterministic": "`--deterministic`"}
 TORCH_STEPS = {
     "nothing": "a hook that moves nothing: the bound", "meet": "a hook that only has the ranks meet",
-    "memory": "a hook that has them meet, and adds and copies memory of its own", "tutti": "Tutti",
+    "memory": "a hook that has them meet, and adds and copies from memory of its own", "tutti": "Tutti",
     "views": "Tutti, `gradient_as_bucket_view`", "whole": "Tutti, one bucket", "both": "Tutti, both",
     "both, nothing": "both, and the hook that moves nothing", "alone": "without DistributedDataParallel", "gloo": "Gloo",
 }

@@ -7,8 +7,8 @@ Paired: in each of many rounds every backend makes some calls, in turn, in the s
 rounds of the slowest rank's time, and of each round's ratio. Results are checked.
 
 Beside the step with each backend: with a hook that moves nothing, the bound; with one that only has the ranks meet, so that no
-more than waiting for the slower one is added; with one that has them meet, and then adds and copies as much memory as an
-all_reduce must, but of its own; without DistributedDataParallel; and on tutti with gradients that are views of the buckets, with
+more than waiting for the slower one is added; with one that has them meet, and then adds and copies as much as an
+all_reduce must, but from memory of its own; without DistributedDataParallel; and on tutti with gradients that are views of the buckets, with
 one bucket, and with both.
 """
 import argparse
@@ -115,20 +115,21 @@ def only_meet(group):
 
 
 def only_memory(group):
-    """A hook that has the ranks meet, and adds and copies from other memory of its own what an all_reduce must add and copy: a rank's
-    part of each other rank's bucket, and of the sums all other parts."""
-    meet, others = only_meet(group), {}
+    """A hook that has the ranks meet, and then adds and copies into the bucket what an all_reduce must add and copy: a part of each
+    other rank's bucket, and of the sums all other parts. It takes them from memory of its own, so the gradients are wrong."""
+    element, others = torch.zeros(1), {}
 
     def hook(_, bucket):
-        future = meet(_, bucket)
         buffer = bucket.buffer()
-        other = others.setdefault(buffer.numel(), torch.zeros_like(buffer))
-        ranks = dist.get_world_size(group)
-        part = buffer.numel() // ranks
+        size, ranks = buffer.numel(), dist.get_world_size(group)
+        if size not in others:
+            others[size] = torch.zeros_like(buffer)
+        dist.all_reduce(element, group=group)
+        other, part = others[size], size // ranks
         for peer in range(1, ranks):
             buffer[:part].add_(other[peer * part:(peer + 1) * part])
         buffer[part:].copy_(other[part:])
-        return future
+        return move_nothing(_, bucket)
     return hook
 
 
@@ -173,7 +174,7 @@ def worker(rank, arguments, store):
         }
         if rank == 0:
             print(f"{parameters / 1e6:.1f} million parameters; 'nothing': a hook that moves nothing; 'meet': one that only has the"
-                  " ranks meet; 'memory': one that has them meet, and adds and copies memory of its own; 'alone': without DDP;"
+                  " ranks meet; 'memory': one that has them meet, and adds and copies from memory of its own; 'alone': without DDP;"
                   " 'views': gradients are views of buckets; 'whole': one bucket; 'both': the two")
     else:
         for size in arguments.sizes:

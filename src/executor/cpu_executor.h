@@ -61,8 +61,8 @@ class CpuExecutor final : public Executor {
   bool lends(const Step& step, Bytes bytes) const;
   Outcome send_reference(const LaneState& lane, const Step& step, Bytes bytes);
   Outcome receive(LaneState& lane, const Step& step, Bytes bytes, const std::byte** arrived);
-  /// Whether a message may arrive where it, or what it is reduced to, is stored: not where the rank's own operand is,
-  /// and not if that memory is too large for the caches, because a reduction then stores past them.
+  /// Whether a message may arrive where it, or what it is reduced to, is stored. What is reduced may not if the rank's
+  /// own operand is there, and does not if the call is too large for the caches: the reduction then stores past them.
   static bool lands(const Launch& launch, const Step& step, const std::byte* own, const std::byte* stored) {
     return !step.has(kReduce) || (own != stored && !launch.stream_stores);
   }

@@ -57,7 +57,7 @@ void declare_compare(CLI::App* app, std::string* text, Compare* compare) {
   app->add_option("--compare", *text,
                   "against other libraries, paired, in processes of their own; comma list or all: " + peer_names() +
                       " (floor: the memory alone; handover: each core handed to all of its ranks twice; sockets: as "
-                      "many bytes over loopback; sockets_all_reduce: and the sums)");
+                      "many bytes over loopback; sockets_all_reduce: an all_reduce by plain sockets)");
   app->add_option("--rounds", compare->rounds, "with --compare: sweeps over all sizes (default 4)")
       ->check(CLI::Range(1, 100000));
   app->add_option("--pairs", compare->pairs, "with --compare: pairs of a size and peer in a round (default 4)")

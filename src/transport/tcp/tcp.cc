@@ -90,8 +90,8 @@ std::byte* TcpEndpoint::send_claim(Route route, Bytes bytes) {
   return route.multicast ? multicast_room(route.lane, bytes) : link(route.peer, route.lane).outbox().claim(bytes);
 }
 
-/// Returns memory for the lane's next message, of a slot that all readers of an earlier message have released, if there
-/// is one.
+/// Returns memory for the lane's next message: the slot of an earlier one that all readers have released, if there is
+/// one, else a new one.
 std::byte* TcpEndpoint::multicast_room(std::uint16_t number, Bytes bytes) {
   Multicast& lane = multicast_[number];
   const auto slot = [&](std::uint32_t message) -> TcpSlot& { return lane.slots[message & (geometry_.credits - 1)]; };

@@ -183,6 +183,8 @@ TEST_F(TcpMulticastSlots, AreUsedAgainOnceAllReadersHaveReleasedThem) {
   EXPECT_GE(of_first, kLarge.value);
   for (std::uint64_t number = 2; number <= 20; ++number) round(number);
   EXPECT_EQ(first->memory_bytes(), of_first) << "one message at a time needs one slot";
+  send(*first, multicast_to_all(), kSmall, 21);
+  EXPECT_GT(first->memory_bytes(), of_first) << "a slot that holds no message is memory, too";
 }
 
 TEST_F(TcpMulticastSlots, AreNotUsedAgainWhileOneReaderHasNotReleasedThem) {
