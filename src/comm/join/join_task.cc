@@ -223,7 +223,7 @@ void JoinTask::dialed(const Status& why, std::shared_ptr<Connection> connection)
 }
 
 /// Whether the connection that has ended is to be made again. What the rank has reported, it need not report twice.
-/// Once it is ready, the root may have told all others to begin, and would say that the id is used up.
+/// Once it is ready, the root may have let all others begin, and would say that the id is used up.
 bool JoinTask::was_dropped() { return !heard_ && !ready_ && !reported_ && own_failure_.ok() && ++drops_ < kMaxDrops; }
 
 void JoinTask::listen_to_root() {
