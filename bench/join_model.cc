@@ -38,7 +38,7 @@ void simulate(int ranks, const JoinNetwork& network, const JoinCosts& costs) {
   const auto join = tutti::bench::simulate_join(ranks, network, costs);
   const auto leave = tutti::bench::simulate_leave(ranks, network, costs);
   std::printf(
-      "%7d ranks: joined %.3f s, told where the table is %.3f s, table %.3f s, linked %.3f s, joins returned %.3f s; "
+      "%7d ranks: joined %.3f s, table's source sent %.3f s, table %.3f s, linked %.3f s, joins returned %.3f s; "
       "root busy %.3f s, %.1f MB sent by it; table %.2f MB; %zu to %zu connections a process; %.1f messages and %.0f "
       "bytes a process, without tables %.0f; leaving %.4f s, %.1f messages and %.0f bytes a process\n",
       ranks, seconds(join.joined), seconds(join.table_sent), seconds(join.table), seconds(join.linked),

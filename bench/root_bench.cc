@@ -1,4 +1,4 @@
-// What the joins of many ranks cost the process that serves their id (root_load.h).
+// Measures what the joins of many ranks cost the process that serves their id (root_load.h).
 //
 //   root_bench RANKS [PLAYERS] [unix | tcp]    4 processes play the ranks, over unix sockets, unless given
 //

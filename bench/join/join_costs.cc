@@ -17,6 +17,7 @@
 #include "comm/join/rank_places.h"
 #include "comm/membership/member_table.h"
 #include "comm/membership/process_order.h"
+#include "core/clock.h"
 #include "heap.h"
 #include "net/acceptor.h"
 #include "net/dialer.h"
@@ -134,7 +135,11 @@ class TwoEnds {
 
  private:
   static void wait_for(const std::atomic<int>& count, int wanted) {
-    while (count.load(std::memory_order_relaxed) < wanted) std::this_thread::sleep_for(std::chrono::microseconds(50));
+    const Deadline deadline = Deadline::in(60);
+    while (count.load(std::memory_order_relaxed) < wanted) {
+      if (deadline.passed()) check(fail(Code::kTimeout, "{} of {} came", count.load(), wanted), "what was sent");
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
   }
   static void close(std::vector<std::shared_ptr<Connection>>& connections) {
     for (const auto& connection : connections) connection->close();

@@ -24,7 +24,7 @@ struct JoinNetwork {
 /// Times since the first rank began to dial.
 struct JoinReport {
   Microseconds joined{};      ///< the root has all ranks
-  Microseconds table_sent{};  ///< it has told all where the table comes from
+  Microseconds table_sent{};  ///< the root has sent the table, or the name of the process that has it, to all
   Microseconds table{};       ///< all processes have the table
   Microseconds linked{};      ///< all are connected to their neighbours
   Microseconds ended{};       ///< all joins have returned

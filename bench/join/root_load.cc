@@ -1,6 +1,8 @@
 #include "root_load.h"
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,15 +156,20 @@ struct Begin {
   const double heap = heap_bytes();
 };
 
-RootMark wait_for(const Page& page, const std::atomic<int>& count, int wanted, const Begin& begin) {
-  while (count.load(std::memory_order_relaxed) < wanted && page.failed.load(std::memory_order_relaxed) == 0)
+/// Also ends if a player has failed, or was killed.
+RootMark wait_for(Page& page, const std::atomic<int>& count, int wanted, const Begin& begin) {
+  while (count.load(std::memory_order_relaxed) < wanted && page.failed.load(std::memory_order_relaxed) == 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int end = 0; ::waitpid(-1, &end, WNOHANG) > 0;)
+      if (end != 0) page.failed.fetch_add(1, std::memory_order_relaxed);
+  }
   return {std::chrono::duration<double>(std::chrono::steady_clock::now() - begin.at).count(),
           processor_seconds() - begin.processor};
 }
 
 /// Waits for the id, which the root writes into the pipe, and plays the ranks.
 [[noreturn]] void run_player(Page& page, int id_pipe, bool tcp, int player, int players, int ranks) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without the root nobody would say when to begin
   IdBytes bytes;
   UniqueId id;
   if (::read(id_pipe, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
@@ -184,7 +191,7 @@ RootLoad measure_root(int ranks, int players, bool tcp) {
   if (tuttiGetUniqueId(&id) != tuttiSuccess) std::abort();
   for (int i = 0; i < players; ++i)
     if (::write(id_pipe[1], &id, sizeof id) != sizeof id) std::abort();
-  while (page.born.load(std::memory_order_relaxed) < players) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  wait_for(page, page.born, players, Begin());
   const Begin begin;
   page.started.store(true, std::memory_order_release);
   RootLoad load;

@@ -1,5 +1,5 @@
-// What the benches of joins need: ranks that are not there, as they would describe themselves, one a process, on hosts
-// of equally many.
+// Makes up ranks for the benches of joins: each describes itself as a process of its own, and all hosts have equally
+// many of them.
 #pragma once
 
 #include <cstring>

@@ -11,7 +11,7 @@ namespace {
 
 /// Up to here two ranks send each other all they have: one exchange takes less than two that wait for each other.
 constexpr std::size_t kExchangedBytes = 256 << 10;
-/// What is received before it is added, so that it stays in the cache.
+/// So many bytes are received before they are added, because they are still in the cache then.
 constexpr std::size_t kPieceBytes = 256 << 10;
 
 char* bytes_of(const float* data) { return reinterpret_cast<char*>(const_cast<float*>(data)); }

@@ -164,7 +164,7 @@ TEST(FalseRoot, ARankThatWasReadyWhenItWasDroppedDoesNotDialAgain) {
   EXPECT_EQ(of_second.code(), Code::kRemoteError);
   EXPECT_NE(of_second.text().find("ended during the join"), std::string::npos) << of_second.text();
   const auto is_gone = [&] { return first.membership->liveness(Rank{1}) != Liveness::kAlive; };
-  EXPECT_TRUE(of_first.ok() && test::comes_true(is_gone)) << "nobody told the first that the second is not there";
+  EXPECT_TRUE(of_first.ok() && test::comes_true(is_gone)) << "the first rank did not hear that the second is gone";
   first = JoinResult();
   serving.join();
 }

@@ -35,8 +35,8 @@ constexpr std::chrono::milliseconds kLongTime{kMaxTimeout};
 /// A root with too many unauthenticated connections may refuse a rank. That is worth a few more tries; a dead root is
 /// not.
 constexpr int kMaxRefusals = 8;
-/// The same root may drop a rank later, when the rank takes the handshake for done. Then the root lives, so there are
-/// more tries, with pauses that grow up to this many times.
+/// A root with too many connections may also close one after its handshake. Such a root lives, so the rank tries more
+/// often, with pauses that grow up to kLongestPause times.
 constexpr int kMaxDrops = 20;
 constexpr int kLongestPause = 8;
 

@@ -105,25 +105,18 @@ TEST(MemberListFields, TellPartsApartThatDifferInOneValue) {
   EXPECT_FALSE(are_two(joining_member(1, "a", "0")));
   EXPECT_TRUE(are_two(joining_member(1, "b", "0")));
   EXPECT_TRUE(are_two(joining_member(1, "a", "1")));
-  const auto with_host = [&](auto change) {
+  const auto with = [&](auto part, auto change) {
     Member member = joining_member(1, "a", "0");
-    MemberHost host = *member.host;
-    change(host);
-    member.host = std::make_shared<const MemberHost>(host);
+    auto changed = *(member.*part);
+    change(changed);
+    member.*part = std::make_shared<const decltype(changed)>(changed);
     return member;
   };
-  EXPECT_TRUE(are_two(with_host([](MemberHost& host) { host.name = "other"; })));
-  EXPECT_TRUE(are_two(with_host([](MemberHost& host) { host.boot_id = 78; })));
-  EXPECT_TRUE(are_two(with_host([](MemberHost& host) { host.addresses.pop_back(); })));
-  const auto with_resources = [&](auto change) {
-    Member member = joining_member(1, "a", "0");
-    MemberResources resources = *member.resources;
-    change(resources);
-    member.resources = std::make_shared<const MemberResources>(resources);
-    return member;
-  };
-  EXPECT_TRUE(are_two(with_resources([](MemberResources& resources) { resources.segment_bytes = 0; })));
-  EXPECT_TRUE(are_two(with_resources([](MemberResources& resources) { resources.device.clear(); })));
+  EXPECT_TRUE(are_two(with(&Member::host, [](MemberHost& host) { host.name = "other"; })));
+  EXPECT_TRUE(are_two(with(&Member::host, [](MemberHost& host) { host.boot_id = 78; })));
+  EXPECT_TRUE(are_two(with(&Member::host, [](MemberHost& host) { host.addresses.pop_back(); })));
+  EXPECT_TRUE(are_two(with(&Member::resources, [](MemberResources& resources) { resources.segment_bytes = 0; })));
+  EXPECT_TRUE(are_two(with(&Member::resources, [](MemberResources& resources) { resources.device.clear(); })));
 }
 
 TEST(MemberListFields, AreReadInOneWritingOnly) {
