@@ -82,7 +82,7 @@ constexpr bool is_float(DataType type) {
   }
 }
 
-constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
+TUTTI_HD constexpr bool is_bitwise(RedOp op) { return op >= RedOp::kBitAnd && op <= RedOp::kBitXor; }
 constexpr bool is_user_made(RedOp op) { return static_cast<int>(op) >= kRedOps; }
 
 /// What the root of a collective alone does: send its input, or receive an output.

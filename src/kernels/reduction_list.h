@@ -13,10 +13,19 @@
 
 namespace tutti::TUTTI_ISA {
 
+/// Whether a sink that looks for one type needs no pair of `type`. Such a sink says so by is_other(type).
+TUTTI_LIST
+template <class Sink>
+TUTTI_HD constexpr bool skips(const Sink& sink, DataType type) {
+  if constexpr (requires { sink.is_other(type); }) return sink.is_other(type);
+  return false;
+}
+
 // Only Avg, Min and Max know an integer's sign; the others share the unsigned type's code.
 TUTTI_LIST
 template <class T, class Sink>
 TUTTI_HD constexpr void list_integer(Sink& sink, DataType type) {
+  if (skips(sink, type)) return;
   using Bits = Plain<std::make_unsigned_t<T>>;
   sink.template add<Bits, Add>(type, RedOp::kSum);
   sink.template add<Averaged<T>, Mean>(type, RedOp::kAvg);
@@ -32,6 +41,7 @@ TUTTI_HD constexpr void list_integer(Sink& sink, DataType type) {
 TUTTI_LIST
 template <class T, class Sink>
 TUTTI_HD constexpr void list_real(Sink& sink, DataType type) {
+  if (skips(sink, type)) return;
   sink.template add<Real<T>, Add>(type, RedOp::kSum);
   sink.template add<Real<T>, Mean>(type, RedOp::kAvg);
   sink.template add<Real<T>, Multiply>(type, RedOp::kProd);
@@ -44,6 +54,7 @@ TUTTI_LIST
 template <class Codec, class T, T kLargest, T kNan, class Sink>
 TUTTI_HD constexpr void list_small_float(Sink& sink, DataType type) {
   using Range = std::numeric_limits<T>;
+  if (skips(sink, type)) return;
   sink.template add<Widened<Codec>, Add>(type, RedOp::kSum);
   sink.template add<Widened<Codec>, Mean>(type, RedOp::kAvg);
   sink.template add<Widened<Codec>, Multiply>(type, RedOp::kProd);
@@ -54,6 +65,7 @@ TUTTI_HD constexpr void list_small_float(Sink& sink, DataType type) {
 TUTTI_LIST
 template <class Sink>
 TUTTI_HD constexpr void list_bool(Sink& sink) {
+  if (skips(sink, DataType::kBool)) return;
   sink.template add<Truth, Or>(DataType::kBool, RedOp::kSum);
   sink.template add<Truth, Or>(DataType::kBool, RedOp::kMax);
   sink.template add<Truth, Or>(DataType::kBool, RedOp::kBitOr);
@@ -101,6 +113,33 @@ TUTTI_HD constexpr void list_reductions(Sink& sink) {
   list_bool(sink);
   list_reals(sink);
   list_small_floats(sink);
+}
+
+struct TypeAndOp {
+  DataType type;
+  RedOp op;
+  TUTTI_HD constexpr bool is(DataType other_type, RedOp other_op) const { return type == other_type && op == other_op; }
+};
+
+/// The first pair that list_reductions() gives the format and operation of this pair.
+TUTTI_HD constexpr TypeAndOp first_alike(DataType type, RedOp op) {
+  const bool is_or = op == RedOp::kSum || op == RedOp::kMax || op == RedOp::kBitOr;
+  const bool is_and = op == RedOp::kProd || op == RedOp::kMin || op == RedOp::kBitAnd;
+  if (type == DataType::kBool) return {type, is_or ? RedOp::kSum : is_and ? RedOp::kProd : op};
+  if (is_bitwise(op)) return {DataType::kInt8, op};
+  if (op != RedOp::kSum && op != RedOp::kProd) return {type, op};
+  switch (type) {
+    case DataType::kUint8:
+      return {DataType::kInt8, op};
+    case DataType::kUint16:
+      return {DataType::kInt16, op};
+    case DataType::kUint32:
+      return {DataType::kInt32, op};
+    case DataType::kUint64:
+      return {DataType::kInt64, op};
+    default:
+      return {type, op};
+  }
 }
 
 }  // namespace tutti::TUTTI_ISA

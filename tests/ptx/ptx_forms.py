@@ -146,6 +146,10 @@ class Forms:
         value, by = self.scope.read(operands[1], kind), self.scope.read(operands[2], "u32")
         return self.scope.write(operands[0], kind, f"{function}({value}, {by})")
 
+    def do_clz(self, how, operands):
+        need(how == ["b32"])
+        return self.result("b32", operands, "u32(std::countl_zero({0}))")
+
     def do_lop3(self, how, operands):
         need(how == ["b32"])
         table = int(operands.pop(), 0)

@@ -49,7 +49,6 @@ struct StepPlan {
   std::int32_t messages;  ///< how many are received
   std::int32_t sends;     ///< how many are sent
   std::int32_t place;     ///< the operand that the first message becomes
-  std::uint32_t pairs;    ///< of the largest message in a cell; 0 if there is none, or if the first one is in a slot
   bool from_all;          ///< received from the senders' links to all
   bool more;              ///< another part of the step follows
   bool reduces;           ///< else sources are copied
@@ -85,7 +84,6 @@ struct BlockMemory {
   StepShape shapes[kShapes];
   StepShape late_shapes[kMaxDeviceRanks];  ///< of later steps, by the thread that looks at one
   std::size_t tiles;
-  std::uint32_t pairs;  ///< of the largest message in a cell that there may be
 };
 
 }  // namespace tutti

@@ -101,8 +101,9 @@ void bind_device_call(const Launch& launch, const DevicePlace& place, DeviceCall
   call->scratch_stride = binding.scratch_chunk.value * schedule.extent.scratch_chunks;
   call->fingerprint = launch.fingerprint;
   call->number = place.number;
-  call->type = launch.type;
-  call->op = launch.op;
+  const portable::TypeAndOp alike = portable::first_alike(launch.type, launch.op);
+  call->type = alike.type;
+  call->op = alike.op;
   call->ranks = schedule.shape.ranks;
   call->lanes = static_cast<std::uint32_t>(schedule.shape.lanes);
   call->stripes = stripes_of(launch, geometry);

@@ -10,6 +10,7 @@
 #include "executor/device/device_port.h"
 #include "executor/device/step_planner.h"
 #include "kernels/device/device_reduction.h"
+#include "kernels/device/thread_team.h"
 
 namespace tutti {
 
@@ -118,13 +119,13 @@ class DeviceInterpreter {
 
   /// The next part of a step takes the next part of the message.
   TUTTI_HD void pass_on(const StepPlan& plan, StepPlan* next) const {
-    const std::size_t bytes = plan.args.count * memory_.binding.wire_element.value;
+    const std::size_t bytes = plan.args.count * call_.binding.wire_element.value;
     next->is_lent[0] = plan.is_lent[0];
     next->sources[plan.place] = static_cast<const std::byte*>(plan.sources[plan.place]) + bytes;
   }
 
   TUTTI_HD void compute(const StepPlan& plan) {
-    const Bytes element = memory_.binding.element;
+    const Bytes element = call_.binding.element;
     if (plan.steps != 1) return copy_all(plan);
     const device::ReduceArgs& args = plan.args;
     if (args.destination_count == 0) return;
@@ -133,16 +134,12 @@ class DeviceInterpreter {
                Bytes{args.count * element.value});
   }
 
-  /// The copies of steps that run together are divided among teams of 2^bits threads.
+  /// Each of the copies of steps that run together has a team of threads.
   TUTTI_HD void copy_all(const StepPlan& plan) {
-    std::uint32_t bits = block_.threads() % kGroup == 0 ? kGroupBits : 0;
-    while (plan.steps << (bits + 1) <= block_.threads()) ++bits;
-    const std::uint32_t teams = block_.threads() >> bits;
-    const std::uint32_t team = block_.thread() >> bits;
-    for (std::uint32_t k = team; k < plan.steps && team < teams; k += teams) {
+    const ThreadTeam team = ThreadTeam::of(block_.thread(), block_.threads(), plan.steps);
+    for (std::uint32_t k = team.index; k < plan.steps; k += team.teams) {
       if (plan.destinations[k] == nullptr) continue;
-      const std::uint32_t size = std::uint32_t{1} << bits;
-      copy_apart(block_.thread() & (size - 1), size, plan.sources[k], plan.destinations + k, 1, Bytes{plan.bytes[k]});
+      copy_apart(team.thread, team.threads, plan.sources[k], plan.destinations + k, 1, Bytes{plan.bytes[k]});
     }
   }
 

@@ -8,6 +8,7 @@
 #include "executor/device/block_memory.h"
 #include "executor/device/device_call.h"
 #include "executor/device/device_spin.h"
+#include "kernels/device/thread_team.h"
 
 namespace tutti {
 
@@ -77,16 +78,19 @@ class DevicePort {
   TUTTI_HD bool is_small(const StepPlan& plan, std::int32_t k) const {
     return plan.bytes[k] <= links_.geometry.cell_bytes;
   }
-  /// Takes small messages. The threads divide all words of all messages, so that a look at one message does not wait
-  /// for another.
+  TUTTI_HD ThreadTeam team(std::int32_t pieces) const {
+    return ThreadTeam::of(block_.thread(), block_.threads(), static_cast<std::uint32_t>(pieces));
+  }
+  /// Takes small messages. Each has a team of threads, which divide its words, so that a look at one message does not
+  /// wait for another.
   TUTTI_HD bool take_cells(StepPlan& plan) {
-    const std::uint32_t each = plan.pairs;
-    const std::uint32_t all = each * static_cast<std::uint32_t>(plan.messages);
-    for (std::uint32_t i = block_.thread(); i < all; i += block_.threads()) {
-      const auto k = static_cast<std::int32_t>(i / each);
-      const std::uint32_t at = i - static_cast<std::uint32_t>(k) * each;
-      if (plan.peers[k] == links_.rank || !is_small(plan, k) || at >= pairs(plan, k)) continue;
-      if (!take_pair(plan, k, at)) return false;
+    const ThreadTeam team = this->team(plan.messages);
+    for (auto k = static_cast<std::int32_t>(team.index); k < plan.messages;
+         k += static_cast<std::int32_t>(team.teams)) {
+      if (plan.peers[k] == links_.rank || !is_small(plan, k)) continue;
+      const std::uint32_t used = pairs(plan, k);
+      for (std::uint32_t at = team.thread; at < used; at += team.threads)
+        if (!take_pair(plan, k, at)) return false;
     }
     return true;
   }
@@ -225,29 +229,25 @@ class DevicePort {
     multicast_release(to.head, to.position + 1);
   }
 
-  /// Copies the data of small messages into their cells, as words that are half data and half flag. The threads divide
-  /// all words of all messages.
+  /// Copies the data of small messages into their cells, as words that are half data and half flag. Each message has a
+  /// team of threads.
   TUTTI_HD void fill_cells(const StepPlan& plan) {
-    const std::uint32_t each = plan.pairs + 1;
-    const std::uint32_t all = each * static_cast<std::uint32_t>(plan.sends);
-    for (std::uint32_t i = block_.thread(); i < all; i += block_.threads()) {
-      const auto k = static_cast<std::int32_t>(i / each);
-      const std::uint32_t at = i - static_cast<std::uint32_t>(k) * each;
-      if (plan.readers[k] >= 0 && is_small(plan, k)) fill_cell(plan, k, at);
+    const ThreadTeam team = this->team(plan.sends);
+    for (auto k = static_cast<std::int32_t>(team.index); k < plan.sends; k += static_cast<std::int32_t>(team.teams)) {
+      if (plan.readers[k] < 0 || !is_small(plan, k)) continue;
+      const std::uint32_t used = pairs(plan, k);
+      for (std::uint32_t at = team.thread; at <= used; at += team.threads) fill_cell(plan, k, at, used);
     }
   }
-  /// Fills a pair of a cell. After the pairs of the message comes one pair more: each time another one gets the new
-  /// flag, in turn, so that no flag gets so old that it is taken for a new one 2^32 messages later.
-  TUTTI_HD void fill_cell(const StepPlan& plan, std::int32_t k, std::uint32_t at) {
+  /// Fills a pair of a cell. After the `used` pairs of the message comes one pair more: each time another one gets the
+  /// new flag, in turn, so that no flag gets so old that it is taken for a new one 2^32 messages later.
+  TUTTI_HD void fill_cell(const StepPlan& plan, std::int32_t k, std::uint32_t at, std::uint32_t used) {
     const std::uint64_t position = plan.to[k].position;
-    const std::uint32_t used = pairs(plan, k);
     std::uint64_t value = at == 0 ? plan.fingerprints[k] : 0;
     if (at != 0 && at < used) value = words_of(plan.data[k])[at - 1];
-    if (at == plan.pairs) {
-      at = static_cast<std::uint32_t>(position >> links_.layout.lap_bits) % links_.layout.cell_pairs;
-      if (at < used) return;
-    } else if (at >= used) {
-      return;
+    if (at == used) {
+      at = static_cast<std::uint32_t>(position >> links_.layout.lap_bits) & links_.layout.lap_mask;
+      if (at < used || at >= links_.layout.cell_pairs) return;
     }
     fill_pair(plan.to[k].cell + at, FlaggedWord::split(value, FlaggedWord::flag_of(position)), plan.readers[k]);
   }

@@ -1,6 +1,6 @@
 // The kernel around the interpreter.
 //
-// The interpreter is compiled once for each group of types; the reduction of each type and operation is a function that
+// The interpreter is compiled once for each group of types; the reductions of types and operations are functions that
 // it calls. That costs one function call a step, while an interpreter for each pair would be seventy times as much
 // code.
 #pragma once
@@ -22,39 +22,55 @@ class CudaBlock {
   __device__ bool any(bool mine) { return __syncthreads_or(mine) != 0; }
 };
 
+/// Where the arguments of a reduction lie in the block's shared memory, as one word. Of functions that take a reference
+/// instead, the compiler loads all arguments before each of the many calls.
+struct SharedArgs {
+  std::uint32_t place;
+
+  __device__ explicit SharedArgs(const device::ReduceArgs& args)
+      : place(static_cast<std::uint32_t>(__cvta_generic_to_shared(&args))) {}
+  __device__ const device::ReduceArgs& args() const {
+    return *static_cast<const device::ReduceArgs*>(__cvta_shared_to_generic(place));
+  }
+};
+
 template <std::uint32_t kThreads, class Format, class Op, device::Trees kTrees>
-__device__ __noinline__ void reduce_apart(const device::ReduceArgs& args, Bytes element) {
-  DeviceKernel<Format, Op, kTrees>().reduce(threadIdx.x, kThreads, args, element);
+__device__ __noinline__ void reduce_apart(SharedArgs shared, std::uint32_t element) {
+  DeviceKernel<Format, Op, kTrees>().reduce(threadIdx.x, kThreads, shared.args(), Bytes{element});
 }
 
-/// Finds the pair of type and operation that a call is about, and reduces. All threads take the same branches.
+/// Numbers the pairs of type and operation.
+__device__ constexpr std::uint32_t number_of(DataType type, RedOp op) {
+  return static_cast<std::uint32_t>(type) * kRedOps + static_cast<std::uint32_t>(op);
+}
+
+/// Finds the pair of a number, and reduces. All threads take the same branches.
 template <std::uint32_t kThreads, device::Trees kTrees>
 class PairFinder {
  public:
-  __device__ PairFinder(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element)
-      : pair_(pair_of(type, op)), args_(args), element_(element) {}
+  __device__ PairFinder(std::uint32_t pair, SharedArgs shared, std::uint32_t element)
+      : pair_(pair), shared_(shared), element_(element) {}
 
+  __device__ bool is_other(DataType type) const { return pair_ / kRedOps != static_cast<std::uint32_t>(type); }
   template <class Format, class Op>
   __device__ void add(DataType type, RedOp op) {
     if constexpr (kTrees != device::Trees::kAlways || device::kOrderMatters<Format, Op>) {
-      if (pair_of(type, op) == pair_) reduce_apart<kThreads, Format, Op, kTrees>(args_, element_);
+      const bool first = portable::first_alike(type, op).is(type, op);
+      if (first && pair_ == number_of(type, op)) reduce_apart<kThreads, Format, Op, kTrees>(shared_, element_);
     }
   }
 
  private:
-  __device__ static unsigned pair_of(DataType type, RedOp op) {
-    return static_cast<unsigned>(type) * kRedOps + static_cast<unsigned>(op);
-  }
-  unsigned pair_;
-  const device::ReduceArgs& args_;
-  Bytes element_;
+  const std::uint32_t pair_;
+  const SharedArgs shared_;
+  const std::uint32_t element_;
 };
 
 /// A function of its own, because so many functions may be called here that the interpreter would have registers to
 /// save.
 template <class List>
-__device__ __noinline__ void reduce_any(DataType type, RedOp op, const device::ReduceArgs& args, Bytes element) {
-  PairFinder<List::kThreads, List::kTrees> finder(type, op, args, element);
+__device__ __noinline__ void reduce_any(std::uint32_t pair, SharedArgs shared, std::uint32_t element) {
+  PairFinder<List::kThreads, List::kTrees> finder(pair, shared, element);
   List::list(finder);
 }
 
@@ -66,7 +82,7 @@ struct GroupKernel {
   RedOp op;
 
   __device__ void reduce(unsigned, unsigned, const device::ReduceArgs& args, Bytes element) const {
-    reduce_any<List>(type, op, args, element);
+    reduce_any<List>(number_of(type, op), SharedArgs(args), static_cast<std::uint32_t>(element.value));
   }
 };
 

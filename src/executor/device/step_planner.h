@@ -24,7 +24,6 @@ class StepPlanner {
     binding.scratch += block_scratch();
     if (binding.is_ragged) binding.ragged = call_.ragged();
     memory_.tiles = call_.steps_per_lane == 0 ? 0 : binding.tiles();
-    memory_.pairs = pairs_of(largest_in_cell());
     begin_before(&memory_.plans[0]);
   }
 
@@ -103,7 +102,7 @@ class StepPlanner {
   TUTTI_HD bool is_skipped(const Cursor& at) const {
     if (!is_ragged()) return false;
     const StepShape& shape = at.step < kShapes ? memory_.shapes[at.step] : found_shapes()[at.step];
-    return shape.step.together == 0 && !memory_.binding.ragged.has_tile(shape.block, at.tile);
+    return shape.step.together == 0 && !call_.ragged().has_tile(shape.block, at.tile);
   }
   TUTTI_HD std::size_t message_bytes(const StepPlan& plan) const {
     return plan.args.count * call_.binding.wire_element.value;
@@ -129,23 +128,15 @@ class StepPlanner {
     plan->args.destination_count = 0;
     plan->args.divisor = step.is(kComplete) ? call_.divisor : 1;
     plan->args.tree = call_.tree_order;
-    plan->pairs = memory_.pairs;  // of steps that run together
   }
-  TUTTI_HD std::size_t largest_in_cell() const {
-    const Binding& binding = call_.binding;
-    const std::size_t cell = call_.links.geometry.cell_bytes;
-    if (binding.is_ragged) return cell;
-    return smaller_of(cell, binding.tiling.max_chunk().value * binding.wire_element.value);
-  }
-  TUTTI_HD static std::uint32_t pairs_of(std::size_t bytes) { return static_cast<std::uint32_t>(1 + div_up(bytes, 8)); }
 
   /// What one of the steps has for itself.
   TUTTI_HD void part(const StepShape& shape, const Cursor& at, std::int32_t k, const StepPlan& before, StepPlan* plan) {
     const Step step = shape.step;  // copied, because no store can change the copy
     const std::uint32_t end = shape.end;
-    const bool exists = !is_ragged() || memory_.binding.ragged.has_tile(shape.block, at.tile);
+    const bool exists = !is_ragged() || call_.ragged().has_tile(shape.block, at.tile);
     const StepShape::Chunks run = chunks_at(shape, step, at, exists);
-    const std::size_t elements = end == 1 ? run.count : memory_.binding.elements(step, at.tile).value;
+    const std::size_t elements = end == 1 ? run.count : call_.binding.elements(step, at.tile).value;
     const std::size_t bytes = elements * call_.binding.wire_element.value;
     const bool small = bytes <= call_.links.geometry.cell_bytes;
     plan->bytes[k] = static_cast<std::uint32_t>(bytes);
@@ -171,7 +162,6 @@ class StepPlanner {
       plan->destinations[k] = bytes == 0 || !exists ? nullptr : step.has(kSend) ? sent : run.destination;
       return;
     }
-    plan->pairs = small ? pairs_of(bytes) : 0;
     plan->chunks = run.together;
     plan->more = at.chunk + run.together < end && bytes != 0;
     plan->args.count = run.count;
@@ -190,7 +180,7 @@ class StepPlanner {
     const std::size_t distance = last ? 0 : at.tile * call_.tile.value * call_.binding.element.value;
     chunks.source += distance_in(step.src_buffer, distance);
     chunks.destination += distance_in(step.dst_buffer, distance);
-    if (is_ragged()) chunks.count = exists ? memory_.binding.ragged.tile_count(shape.block, at.tile).value : 0;
+    if (is_ragged()) chunks.count = exists ? call_.ragged().tile_count(shape.block, at.tile).value : 0;
     return chunks;
   }
   /// From where a shape says that chunks of a buffer lie to where they are, so many bytes of a block further on.

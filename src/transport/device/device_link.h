@@ -131,6 +131,7 @@ struct SectionLayout {
   std::uint32_t cells = 0;
   std::uint32_t cell_pairs = 0;  ///< of one cell
   std::uint32_t lap_bits = 0;    ///< the position of a message divided by 2^lap_bits is its lap in the ring of cells
+  std::uint32_t lap_mask = 0;    ///< the bits of a lap that number the pairs of a cell, and maybe more than there are
 
   SectionLayout() = default;
   explicit SectionLayout(const DeviceGeometry& geometry)
@@ -143,7 +144,8 @@ struct SectionLayout {
         marks(narrow(geometry.marks_at() - geometry.heads_at())),
         cells(narrow(geometry.cells_at() - geometry.heads_at())),
         cell_pairs(narrow(geometry.pairs_of_cell())),
-        lap_bits(narrow(std::countr_zero(geometry.cells))) {}
+        lap_bits(narrow(std::countr_zero(geometry.cells))),
+        lap_mask(std::bit_ceil(cell_pairs) - 1) {}
 
  private:
   /// All but the slots of a section is a few megabytes.
