@@ -1,5 +1,5 @@
 // Covers executor/device/interpreter_kernel.cuh, executor/device/device_interpreter.h, executor/device/device_port.h.
-// Every algorithm by the interpreter's own PTX, with one reduction and 64 threads a block.
+// Every algorithm by the interpreter's own PTX, with one reduction and 96 threads a block.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@ namespace tutti {
 
 namespace {
 struct Pairs {
-  static constexpr std::uint32_t kThreads = 64;  // two groups of 32
+  static constexpr std::uint32_t kThreads = 96;  // three groups of 32
   static constexpr device::Trees kTrees = device::Trees::kNever;
   template <class Sink>
   __device__ static void list(Sink& sink) {

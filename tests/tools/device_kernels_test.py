@@ -60,7 +60,7 @@ class DeviceKernels(unittest.TestCase):
         trees = "folder/interpreter_trees.cu.o"
         self.assertEqual(run("check", code, "REG:128 STACK:64 SHARED:1336", INTERPRETER, trees)[0], 0)
         for usage, words in (("REG:129 STACK:64 SHARED:1336", "129 registers"), ("REG:128 STACK:1304 SHARED:1336", "1304 stack"),
-                             ("REG:128 STACK:64 SHARED:20000", "20000 shared")):
+                             ("REG:128 STACK:64 SHARED:30000", "30000 shared")):
             found, text = run("check", code, usage, INTERPRETER, trees)
             self.assertEqual(found, 1, usage)
             self.assertIn(f"sm_90 interpreter_trees: {words}, at most", text)

@@ -55,8 +55,7 @@ class DeviceInterpreter {
 
  private:
   /// Threads that a device runs as one.
-  static constexpr std::uint32_t kGroupBits = 5;
-  static constexpr std::uint32_t kGroup = 1 << kGroupBits;
+  static constexpr std::uint32_t kGroup = 32;
 
   TUTTI_HD void run_lane() {
     if (!planner_.has_shapes()) block_.sync();  // after begin()
@@ -109,12 +108,19 @@ class DeviceInterpreter {
     return true;
   }
 
-  /// On a device the threads of the second group prepare, of which none waits for a slot.
+  /// On a device the second group of threads prepares one half and the third group the other one, at the same time. No
+  /// thread of theirs waits for a slot.
   TUTTI_HD void prepare(const StepPlan& plan, StepPlan* next) {
-    const bool apart = block_.threads() >= 2 * kGroup;
-    const std::uint32_t threads = apart ? kMaxDeviceRanks : block_.threads();
-    for (std::uint32_t k = block_.thread() - (apart ? kGroup : 0); k < kMaxDeviceRanks; k += threads)
-      planner_.prepare(plan, next, static_cast<std::int32_t>(k));
+    using Half = StepPlanner::Half;
+    if (block_.threads() >= (1 + kPlanHalves) * kGroup) {
+      const std::uint32_t half = block_.thread() / kGroup - 1, k = block_.thread() % kGroup;
+      if (half < kPlanHalves && k < kMaxDeviceRanks)
+        planner_.prepare(plan, next, half == 0 ? Half::kReceived : Half::kSent, static_cast<std::int32_t>(k));
+      return;
+    }
+    for (std::uint32_t k = block_.thread(); k < kMaxDeviceRanks; k += block_.threads())
+      for (const Half half : {Half::kReceived, Half::kSent})
+        planner_.prepare(plan, next, half, static_cast<std::int32_t>(k));
   }
 
   /// The next part of a step takes the next part of the message.

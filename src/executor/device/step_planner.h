@@ -11,7 +11,7 @@
 namespace tutti {
 
 /// Plans for one block. While a block runs one plan, a few of its threads prepare the next, each its messages' part of
-/// it. Positions of what is sent are taken here.
+/// a half of it. Positions of messages are taken here.
 class StepPlanner {
  public:
   TUTTI_HD StepPlanner(const DeviceCall& call, BlockMemory& memory, std::uint32_t block)
@@ -20,7 +20,7 @@ class StepPlanner {
   /// Binds the call to the block and stands before its first step. One thread calls it before all else.
   TUTTI_HD void begin() {
     Binding& binding = memory_.binding;
-    binding = call_.binding;
+    copy_at_once(&binding, call_.binding);
     binding.scratch += block_scratch();
     if (binding.is_ragged) binding.ragged = call_.ragged();
     memory_.tiles = call_.steps_per_lane == 0 ? 0 : binding.tiles();
@@ -39,19 +39,29 @@ class StepPlanner {
     copy_words(thread, threads, memory_.shapes, call_.shapes + lane_at_, call_.steps_per_lane);
   }
 
-  /// Prepares the part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
-  TUTTI_HD void prepare(const StepPlan& before, StepPlan* plan, std::int32_t k) {
+  /// The halves of a plan, which threads may prepare at the same time: one has what is received, and where the plan
+  /// stands in the program; the other one what is done and sent.
+  enum class Half : std::uint8_t { kReceived, kSent };
+
+  /// Prepares a half's part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
+  TUTTI_HD void prepare(const StepPlan& before, StepPlan* plan, Half half, std::int32_t k) {
     const Cursor at = after(before);
     if (at.tile >= memory_.tiles) {
-      if (k == 0) plan->steps = 0;
+      if (k == 0 && half == Half::kReceived) plan->steps = 0;
       return;
     }
-    const StepShape& first = shape_of(at.step, k);
+    const StepShape& first = shape_of(at.step, half, k);
     const auto steps = 1 + first.step.together;
     if (k >= steps && k >= first.senders.count) return;
-    if (k == 0) head(first, at, plan);
     const bool has_own = k != 0 && k < steps;
-    part(has_own ? shape_of(at.step + static_cast<std::uint32_t>(k), k) : first, at, k, before, plan);
+    const StepShape& shape = has_own ? shape_of(at.step + static_cast<std::uint32_t>(k), half, k) : first;
+    const Share share = share_of(shape, at);
+    if (half == Half::kReceived) {
+      if (k == 0) head(first, at, plan);
+      receive(shape, share, k, before, plan);
+    } else if (k == 0 || shape.senders.count == 0) {  // else k is a message of a step whose work is that of number 0
+      send(shape, share, at, k, before, plan);
+    }
   }
 
  private:
@@ -64,10 +74,13 @@ class StepPlanner {
     plan->more = false;
   }
 
-  TUTTI_HD const StepShape& shape_of(std::uint32_t step, std::int32_t k) const {
-    if (step < kShapes) return memory_.shapes[step];
-    copy_words(0, 1, &memory_.late_shapes[k], found_shapes() + step);
-    return memory_.late_shapes[k];
+  TUTTI_HD const StepShape& shape_of(std::uint32_t step, Half half, std::int32_t k) const {
+    std::uint32_t place = step;
+    if (step >= kShapes) {
+      place = kShapes + static_cast<std::uint32_t>(half) * kMaxDeviceRanks + static_cast<std::uint32_t>(k);
+      copy_words(0, 1, &memory_.shapes[place], found_shapes() + step);
+    }
+    return memory_.shapes[place];
   }
   TUTTI_HD void find_shape(std::uint32_t step) const {
     StepShape& shape = step < kShapes ? memory_.shapes[step] : found_shapes()[step];
@@ -108,64 +121,79 @@ class StepPlanner {
     return plan.args.count * call_.binding.wire_element.value;
   }
 
+  /// What a step has to do in a tile.
+  struct Share {
+    Step step;    // copied, because no store can change the copy
+    bool exists;  // its block has such a tile
+    StepShape::Chunks run;
+    std::uint32_t bytes;  // of its message
+    bool small;           // the message goes into a cell
+  };
+  TUTTI_HD Share share_of(const StepShape& shape, const Cursor& at) const {
+    const Step step = shape.step;
+    const bool exists = !is_ragged() || call_.ragged().has_tile(shape.block, at.tile);
+    const StepShape::Chunks run = chunks_at(shape, step, at, exists);
+    const std::size_t elements = shape.end == 1 ? run.count : call_.binding.elements(step, at.tile).value;
+    const std::size_t bytes = elements * call_.binding.wire_element.value;
+    return Share{step, exists, run, static_cast<std::uint32_t>(bytes), bytes <= call_.links.geometry.cell_bytes};
+  }
+  TUTTI_HD static std::int32_t messages_of(const StepShape& shape) {
+    const Step& step = shape.step;
+    if (!step.has(kRecv)) return 0;
+    return step.recv_from == PeerSet::kOne ? 1 + std::int32_t{step.together} : shape.senders.count;
+  }
+  /// The operand that the first message of a step becomes.
+  TUTTI_HD static std::int32_t place_of_messages(const Step& step) { return step.is(kOwnLeft) ? 1 : 0; }
+
   /// What the steps have in common.
   TUTTI_HD void head(const StepShape& shape, const Cursor& at, StepPlan* plan) const {
     const Step step = shape.step;
-    const std::uint32_t steps = 1 + std::uint32_t{step.together};
     plan->tile = at.tile;
     plan->step = at.step;
-    plan->steps = steps;
+    plan->steps = 1 + std::uint32_t{step.together};
     plan->chunk = at.chunk;
     plan->at = at.at;
-    const auto each = static_cast<std::int32_t>(steps);
-    plan->messages = !step.has(kRecv) ? 0 : step.recv_from == PeerSet::kOne ? each : shape.senders.count;
-    plan->sends = step.has(kSend) ? each : 0;
-    plan->place = step.is(kOwnLeft) ? 1 : 0;
+    plan->messages = messages_of(shape);
+    plan->sends = step.has(kSend) ? 1 + std::int32_t{step.together} : 0;
+    plan->place = place_of_messages(step);
     plan->from_all = step.is(kMulticastRecv);
-    plan->more = false;
-    plan->reduces = false;
-    plan->args.destinations = plan->destinations;
-    plan->args.destination_count = 0;
-    plan->args.divisor = step.is(kComplete) ? call_.divisor : 1;
-    plan->args.tree = call_.tree_order;
   }
 
-  /// What one of the steps has for itself.
-  TUTTI_HD void part(const StepShape& shape, const Cursor& at, std::int32_t k, const StepPlan& before, StepPlan* plan) {
-    const Step step = shape.step;  // copied, because no store can change the copy
-    const std::uint32_t end = shape.end;
-    const bool exists = !is_ragged() || call_.ragged().has_tile(shape.block, at.tile);
-    const StepShape::Chunks run = chunks_at(shape, step, at, exists);
-    const std::size_t elements = end == 1 ? run.count : call_.binding.elements(step, at.tile).value;
-    const std::size_t bytes = elements * call_.binding.wire_element.value;
-    const bool small = bytes <= call_.links.geometry.cell_bytes;
-    plan->bytes[k] = static_cast<std::uint32_t>(bytes);
+  /// What one of the steps, or one of the messages of a step, has for itself before there is any data.
+  TUTTI_HD void receive(const StepShape& shape, const Share& share, std::int32_t k, const StepPlan& before,
+                        StepPlan* plan) {
+    plan->bytes[k] = share.bytes;
     plan->fingerprints[k] =
-        is_ragged() && exists ? fingerprint_of_block(call_.fingerprint, shape.block) : call_.fingerprint;
-    if (step.has(kRecv)) {
-      const bool one = step.recv_from == PeerSet::kOne;
-      const std::int32_t peer = !one ? shape.senders[k] : exists ? step.recv_peer : call_.links.rank;
-      expect(peer, step, small, k, before, plan);
-    }
-    if (k != 0 && shape.senders.count != 0) return;  // a step of its own, of which the message alone is another
+        is_ragged() && share.exists ? fingerprint_of_block(call_.fingerprint, shape.block) : call_.fingerprint;
+    const Step& step = share.step;
+    if (!step.has(kRecv)) return;
+    const bool one = step.recv_from == PeerSet::kOne;
+    const std::int32_t peer = !one ? shape.senders[k] : share.exists ? step.recv_peer : call_.links.rank;
+    expect(peer, step, share.small, k, before, plan);
+  }
+
+  /// What one of the steps does and sends.
+  TUTTI_HD void send(const StepShape& shape, const Share& share, const Cursor& at, std::int32_t k,
+                     const StepPlan& before, StepPlan* plan) {
+    const Step& step = share.step;
+    const StepShape::Chunks& run = share.run;
     plan->readers[k] = -1;
-    std::byte* const message = exists ? take_message(step, small, k, before, plan) : nullptr;
-    const std::uint64_t lent_at = end == 1 && !small ? lent(step, run) : 0;
+    std::byte* const message = share.exists ? take_message(step, share.small, k, before, plan) : nullptr;
+    const std::uint64_t lent_at = shape.end == 1 && !share.small ? lent(step, run) : 0;
     plan->lent[k] = lent_at;
     // Whole words that are only sent go into their cell from where they lie.
-    const bool direct = small && step.verbs == kSend && end == 1 &&
-                        (reinterpret_cast<std::uintptr_t>(run.source) | bytes) % sizeof(std::uint64_t) == 0;
+    const bool direct = share.small && step.verbs == kSend && shape.end == 1 &&
+                        (reinterpret_cast<std::uintptr_t>(run.source) | share.bytes) % sizeof(std::uint64_t) == 0;
     plan->data[k] = direct ? run.source : message;
     std::byte* const sent = lent_at != 0 || direct ? nullptr : message;
+    if (k == 0) plan->more = step.together == 0 && at.chunk + run.together < shape.end && share.bytes != 0;
     if (step.together != 0 || k != 0) {
       if (step.has(kSend)) plan->sources[k] = run.source;
-      plan->destinations[k] = bytes == 0 || !exists ? nullptr : step.has(kSend) ? sent : run.destination;
+      plan->destinations[k] = share.bytes == 0 || !share.exists ? nullptr : step.has(kSend) ? sent : run.destination;
       return;
     }
     plan->chunks = run.together;
-    plan->more = at.chunk + run.together < end && bytes != 0;
-    plan->args.count = run.count;
-    if (run.count != 0) work(step, sent == nullptr ? nullptr : sent + at.at, run, shape.senders, plan);
+    work(shape, share, sent == nullptr ? nullptr : sent + at.at, plan);
   }
   TUTTI_HD bool is_ragged() const { return call_.binding.is_ragged; }
 
@@ -200,15 +228,16 @@ class StepPlanner {
     LinkEnd& end = all ? memory_.links.multicast[peer] : memory_.links.received[peer];
     const std::uint64_t position = end.ring(small)++;
     const DeviceRoute route = DeviceRoute::of(peer, links.rank, all);
-    plan->from[k] = place(route, position, LinkSide::kReader);
-    const std::int32_t operand = (step.is(kOwnLeft) ? 1 : 0) + k;
+    plan->from[k] = place(route, position, LinkSide::kReader, small);
+    const std::int32_t operand = place_of_messages(step) + k;
     // Small messages land in device memory, because reductions take operands only from there.
     plan->sources[operand] = small ? links.landing(memory_.sections, k) : links.slot(route, memory_.sections, position);
   }
-  TUTTI_HD MessagePlace place(DeviceRoute route, std::uint64_t position, LinkSide side) const {
+  TUTTI_HD MessagePlace place(DeviceRoute route, std::uint64_t position, LinkSide side, bool small) const {
     const DeviceLinks& links = call_.links;
-    return MessagePlace{position, links.cell(route, memory_.sections, position, side),
-                        links.head(route, memory_.sections, side), links.mark(route, memory_.sections, position, side)};
+    if (small) return MessagePlace{position, links.cell(route, memory_.sections, position, side), nullptr, nullptr};
+    return MessagePlace{position, nullptr, links.head(route, memory_.sections, side),
+                        links.mark(route, memory_.sections, position, side)};
   }
 
   /// Takes the next place on the link to the reader. Returns where the message is to be written; nullptr if none is
@@ -223,26 +252,33 @@ class StepPlanner {
     std::uint64_t& next = memory_.links.sent[reader].ring(small);
     const std::uint64_t position = before.more ? before.to[k].position : next++;
     const DeviceRoute route = DeviceRoute::of(links.rank, reader, to_all);
-    plan->to[k] = place(route, position, LinkSide::kWriter);
+    plan->to[k] = place(route, position, LinkSide::kWriter, small);
     return small ? links.outgoing(memory_.sections, k) : links.slot(route, memory_.sections, position);
   }
 
   /// Says what all threads do with the elements of a step that runs alone.
-  TUTTI_HD void work(const Step& step, std::byte* message, const StepShape::Chunks& own,
-                     const StepShape::Senders& peers, StepPlan* plan) const {
+  TUTTI_HD void work(const StepShape& shape, const Share& share, std::byte* message, StepPlan* plan) const {
+    const Step& step = share.step;
+    const StepShape::Chunks& own = share.run;
     device::ReduceArgs& args = plan->args;
+    args.count = own.count;
+    args.destinations = plan->destinations;
+    args.divisor = step.is(kComplete) ? call_.divisor : 1;
+    args.tree = call_.tree_order;
     const bool set = step.recv_from >= PeerSet::kAll;
     const bool one = step.recv_from == PeerSet::kOne;
-    const bool joins = step.has(kReduce) && !(set && plan->messages <= 1);
-    if (message != nullptr) plan->destinations[args.destination_count++] = message;
-    if (step.has(kStore)) plan->destinations[args.destination_count++] = own.destination;
-    const std::int32_t place = !joins ? kMaxDeviceRanks : set ? peers.own : 1 - plan->place;
+    const std::int32_t messages = shape.senders.count, first = place_of_messages(step);  // of a set
+    const bool joins = step.has(kReduce) && !(set && messages <= 1);
+    const std::int32_t place = !joins ? kMaxDeviceRanks : set ? shape.senders.own : 1 - first;
     plan->sources[place] = own.source;
-    args.sources = plan->sources + (joins ? 0 : one ? plan->place : place);
-    args.source_count = !joins ? 1 : set ? plan->messages : 2;
+    args.sources = plan->sources + (joins ? 0 : one ? first : place);
+    args.source_count = !joins ? 1 : set ? messages : 2;
     plan->reduces = joins || call_.alone_reduces;
-    const bool in_place = !plan->reduces && !one && step.has(kStore) && own.destination == own.source;
-    if (in_place) --args.destination_count;
+    const bool in_place = !plan->reduces && !one && own.destination == own.source;
+    std::int32_t destinations = 0;
+    if (message != nullptr) plan->destinations[destinations++] = message;
+    if (step.has(kStore) && !in_place) plan->destinations[destinations++] = own.destination;
+    args.destination_count = own.count != 0 ? destinations : 0;
   }
 
   /// Returns the LentPlace of a large message, if it can stay in the caller's buffers to be read there, which is where
