@@ -345,10 +345,7 @@ torch_checks() {
   fi
   check torch-build 120 "TUTTI_HOME=$home" "$python" -m pip install --no-build-isolation --no-index --no-deps --upgrade --target "$site" \
     ./plugins/torch
-  check torch-stages 40 "$path" "$python" tests/torch/device_stages.py
-  if [ "$(result_of torch-stages)" = failed ]; then
-    check torch-backtrace 60 "$path" cuda-gdb --batch -ex run -ex 'backtrace 40' --args "$python" tests/torch/device_stages.py
-  fi
+  check torch-stages 120 "$path" "$python" tests/torch/device_stages.py
   under_mps torch-device-mps 90 "$path" "$python" tests/torch/test_device.py
   check torch-device 90 "$path" "$python" tests/torch/test_device.py
   check torch-ddp 60 "$path" "${run[@]}" examples/torch/ddp.py --device cuda:0

@@ -52,6 +52,17 @@ def is_all(tensor, value):
     assert have.eq(value).all(), f"{have.flatten()[:5]} is not {value}"
 
 
+def error_of(work):
+    """The error of a work that is completed, or None. Not by exception(), which Python gets from none of torch 2.11's works."""
+    if work.is_success():
+        return None
+    try:
+        work.wait()
+    except dist.DistBackendError as error:
+        return error
+    raise AssertionError("its wait() raises nothing")
+
+
 def by_kernels(rank, n):
     """The library's kernels get the tensors themselves, where there is nothing to count its way is told."""
     ready()
@@ -101,7 +112,7 @@ def beside_the_stream(rank, n):
     watch.at_once()
     is_all(copy, n * (n - 1) / 2)
     devices.wait_until(work.is_completed)
-    assert work.is_success() and work.exception() is None
+    assert work.is_success() and error_of(work) is None
     is_all(work.result()[0], n * (n - 1) / 2)
 
 
@@ -288,8 +299,8 @@ def dead_peer(rank, n):
         assert not work.is_success()
     except dist.DistBackendError as error:  # the death was known when the call was made, or when it was waited for
         assert f"rank {n - 1}" in str(error), error
-    if work is not None and work.exception() is not None:
-        assert f"rank {n - 1}" in str(work.exception()), work.exception()
+    if work is not None and error_of(work) is not None:
+        assert f"rank {n - 1}" in str(error_of(work)), error_of(work)
         ranks.expect_error(dist.DistBackendError, work.wait, f"rank {n - 1}")
     ranks.expect_error(dist.DistBackendError, lambda: dist.all_reduce(have), f"rank {n - 1}")
 
@@ -305,8 +316,10 @@ def silent_peer(rank, n):
         work.wait()
         devices.synchronize(here())
         devices.wait_until(work.is_completed)
-        assert f"rank {n - 1}" in str(work.exception()), work.exception()
-        assert group._get_backend(here()).get_error().name in ("TIMEOUT", "COMM_ERROR", "REMOTE_ERROR")
+        assert f"rank {n - 1}" in str(error_of(work)), error_of(work)
+        own = group._get_backend(here())
+        if hasattr(own, "get_error"):  # torch 2.11 does not show it to Python
+            assert own.get_error().name in ("TIMEOUT", "COMM_ERROR", "REMOTE_ERROR")
     dist.barrier()
 
 
