@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "collectives/choice/catalogue.h"
+#include "executor/device/block_memory.h"
 #include "ptx/word_interpreter.h"
 #include "support/depth.h"
 #include "support/device/device_trial.h"
@@ -63,6 +64,17 @@ class PtxCollectives : public ::testing::TestWithParam<int> {
 TEST_P(PtxCollectives, RunEveryAlgorithm) {
   DeviceWorld world(small_geometry(ranks()));
   run_algorithms(&world, {1, 5003, 61, 1009}, false, [](const Algorithm&) { return true; });
+}
+
+// Shared memory has no room for the shapes of all steps.
+TEST_P(PtxCollectives, RunProgramsOfMoreStepsThanThereIsRoomFor) {
+  DeviceWorld world(small_geometry(ranks()));
+  for (const char* name : {"all_pairs", "all_pairs_two_shot", "ring"}) {
+    DeviceCase one{find_algorithm(Collective::kAllReduce, name), 1, 0, 700, 100};
+    one.run = run_words;
+    one.times = static_cast<int>(kShapes);
+    EXPECT_EQ(DeviceTrial(&world, one).run(), "");
+  }
 }
 
 TEST_P(PtxCollectives, ReadWhatIsLentWhereItLies) {

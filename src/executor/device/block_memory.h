@@ -14,7 +14,7 @@ namespace tutti {
 /// Shared memory has room for the shapes of so many steps; those of later ones are fetched one by one.
 inline constexpr std::uint32_t kShapes = 64;
 
-/// A plan has so many halves, which threads may prepare at the same time: see StepPlanner::Half.
+/// See StepPlanner::Half.
 inline constexpr std::uint32_t kPlanHalves = 2;
 
 /// A thread's part of a copy of `count` plain objects, word by word.
@@ -29,15 +29,19 @@ TUTTI_HD inline void copy_words(std::uint32_t thread, std::uint32_t threads, Pla
   for (std::uint32_t i = thread; i < count * kWords; i += threads) target[i] = source[i];
 }
 
-/// A copy of a plain object by one thread, which loads all words before it needs one: a loop takes several times as
-/// many instructions.
+/// A copy of a plain object by one thread. The compiler for devices would make a loop of the assignment, which takes
+/// several times as many instructions.
 template <class Plain>
 TUTTI_HD inline void copy_at_once(Plain* to, const Plain& from) {
+#if defined(__CUDA_ARCH__)
   constexpr std::uint32_t kWords = sizeof(Plain) / sizeof(std::uint64_t);
   static_assert(sizeof(Plain) % sizeof(std::uint64_t) == 0 && alignof(Plain) == alignof(std::uint64_t));
   TUTTI_UNROLL
   for (std::uint32_t i = 0; i < kWords; ++i)
     reinterpret_cast<std::uint64_t*>(to)[i] = reinterpret_cast<const std::uint64_t*>(&from)[i];
+#else
+  *to = from;
+#endif
 }
 
 /// Where the words of a message are.
@@ -95,7 +99,7 @@ struct BlockMemory {
   StepPlan plans[3];
   BlockSections sections;
   Binding binding;  ///< the call's, but with the block's own scratch
-  /// Those of the first steps, and then one for each thread that prepares a plan, of a later step that it looks at.
+  /// First those of the first steps. Then each thread that prepares plans has room for one later step.
   StepShape shapes[kShapes + kPlanHalves * kMaxDeviceRanks];
   std::size_t tiles;
 };

@@ -108,8 +108,8 @@ class DeviceInterpreter {
     return true;
   }
 
-  /// On a device the second group of threads prepares one half and the third group the other one, at the same time. No
-  /// thread of theirs waits for a slot.
+  /// On a device the second group of threads prepares one half and the third group the other one, at the same time. The
+  /// first threads may wait for slots meanwhile, and the last ones for credits.
   TUTTI_HD void prepare(const StepPlan& plan, StepPlan* next) {
     using Half = StepPlanner::Half;
     if (block_.threads() >= (1 + kPlanHalves) * kGroup) {

@@ -229,8 +229,7 @@ class DevicePort {
     multicast_release(to.head, to.position + 1);
   }
 
-  /// Copies the data of small messages into their cells, as words that are half data and half flag. Each message has a
-  /// team of threads.
+  /// Copies the data of small messages into their cells, as words that are half data and half flag, by the same teams.
   TUTTI_HD void fill_cells(const StepPlan& plan) {
     const ThreadTeam team = this->team(plan.sends);
     for (auto k = static_cast<std::int32_t>(team.index); k < plan.sends; k += static_cast<std::int32_t>(team.teams)) {

@@ -22,8 +22,8 @@ class CudaBlock {
   __device__ bool any(bool mine) { return __syncthreads_or(mine) != 0; }
 };
 
-/// Where the arguments of a reduction lie in the block's shared memory, as one word. Of functions that take a reference
-/// instead, the compiler loads all arguments before each of the many calls.
+/// Where the arguments of a reduction lie in the block's shared memory, as one word. A function that took a reference
+/// would have all of them loaded before each of its many calls.
 struct SharedArgs {
   std::uint32_t place;
 

@@ -39,8 +39,10 @@ class StepPlanner {
     copy_words(thread, threads, memory_.shapes, call_.shapes + lane_at_, call_.steps_per_lane);
   }
 
-  /// The halves of a plan, which threads may prepare at the same time: one has what is received, and where the plan
-  /// stands in the program; the other one what is done and sent.
+  /// The halves of a plan, which threads may prepare at the same time. The received half has what is known of messages
+  /// that come (peers, from, place, from_all, their sources), the sizes and fingerprints of all messages, how many
+  /// there are, and where the plan stands (tile, step, steps, chunk, at). The sent half has all else. Neither reads
+  /// what the other one writes.
   enum class Half : std::uint8_t { kReceived, kSent };
 
   /// Prepares a half's part of number k, below kMaxDeviceRanks, of the plan that follows `before`.
@@ -159,7 +161,7 @@ class StepPlanner {
     plan->from_all = step.is(kMulticastRecv);
   }
 
-  /// What one of the steps, or one of the messages of a step, has for itself before there is any data.
+  /// The received half's part of one step, or of one message of a step.
   TUTTI_HD void receive(const StepShape& shape, const Share& share, std::int32_t k, const StepPlan& before,
                         StepPlan* plan) {
     plan->bytes[k] = share.bytes;
@@ -172,7 +174,7 @@ class StepPlanner {
     expect(peer, step, share.small, k, before, plan);
   }
 
-  /// What one of the steps does and sends.
+  /// The sent half's part of one step.
   TUTTI_HD void send(const StepShape& shape, const Share& share, const Cursor& at, std::int32_t k,
                      const StepPlan& before, StepPlan* plan) {
     const Step& step = share.step;

@@ -11,8 +11,9 @@
 
 namespace tutti {
 
-/// The team that a thread is in. Team t takes the pieces t, t + teams, ... Where there are fewer threads than pieces,
-/// each is a team. On a device a block has 32 threads or more for each piece, so all threads of a warp are in one team.
+/// The team that a thread is in. Team t takes the pieces t, t + teams, ... All teams have the largest power of two of
+/// threads that is enough for one a piece, or else one. So no division is needed, and where a block has 32 threads or
+/// more for each piece, all threads of a warp are in one team; but with 5 pieces 3 of 8 teams have none.
 struct ThreadTeam {
   std::uint32_t index;  ///< of the team; threads that are left over have one that is no piece
   std::uint32_t teams;

@@ -131,7 +131,7 @@ struct SectionLayout {
   std::uint32_t cells = 0;
   std::uint32_t cell_pairs = 0;  ///< of one cell
   std::uint32_t lap_bits = 0;    ///< the position of a message divided by 2^lap_bits is its lap in the ring of cells
-  std::uint32_t lap_mask = 0;    ///< the bits of a lap that number the pairs of a cell, and maybe more than there are
+  std::uint32_t lap_mask = 0;    ///< one less than the power of two from `cell_pairs` on
 
   SectionLayout() = default;
   explicit SectionLayout(const DeviceGeometry& geometry)

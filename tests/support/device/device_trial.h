@@ -25,6 +25,7 @@ struct DeviceCase {
   int slow = -1;             ///< a rank that pauses before each step
   bool lowest_wins = false;  ///< the reduction's result is its first operand
   bool lends = false;        ///< large messages stay in the ranks' buffers
+  int times = 1;             ///< how often the program's steps follow one another; of one lane, not in place
   void (*run)(const DeviceCall&, const HostRun&) = run_on_host;
 };
 
@@ -40,6 +41,7 @@ class DeviceTrial {
       Shape shape{ranks(), rank, one.root, one.lanes, nullptr};
       schedules_.push_back(build_schedule(*one.algorithm, shape));
       mark_what_runs_together(&schedules_.back());
+      repeat(&schedules_.back());
       lay_out(rank);
     }
   }
@@ -89,7 +91,8 @@ class DeviceTrial {
     return std::string(name_of(case_.algorithm->collective)) + " " + case_.algorithm->name + ", " +
            std::to_string(ranks()) + " ranks, " + std::to_string(case_.lanes) + " lanes, root " +
            std::to_string(case_.root) + ", " + std::to_string(case_.count) + " elements, tiles of " +
-           std::to_string(case_.tile) + (case_.in_place ? ", in place" : "") + (case_.lends ? ", lent" : "");
+           std::to_string(case_.tile) + (case_.in_place ? ", in place" : "") + (case_.lends ? ", lent" : "") +
+           (case_.times > 1 ? ", " + std::to_string(case_.times) + " times" : "");
   }
 
  private:
@@ -97,6 +100,14 @@ class DeviceTrial {
   static std::size_t index(int rank) { return static_cast<std::size_t>(rank); }
   int ranks() const { return world_.geometry().ranks; }
   Collective collective() const { return case_.algorithm->collective; }
+
+  /// Each time the program takes the same input to the same output.
+  void repeat(Schedule* schedule) const {
+    const std::vector<Step> once = schedule->steps;
+    for (int more = 1; more < case_.times; ++more)
+      schedule->steps.insert(schedule->steps.end(), once.begin(), once.end());
+    schedule->steps_per_lane *= static_cast<std::uint32_t>(case_.times);
+  }
 
   void lay_out(int rank) {
     const Extent& extent = schedules_[index(rank)].extent;

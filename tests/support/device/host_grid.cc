@@ -87,6 +87,8 @@ void run_on_host(const DeviceCall& call, const HostRun& how) {
   std::vector<std::thread> running;
   for (std::uint32_t b = 0; b < call.grid(); ++b) {
     memories.push_back(std::make_unique<BlockMemory>());
+    // On a device it holds what another kernel has left.
+    std::fill_n(reinterpret_cast<std::byte*>(memories.back().get()), sizeof(BlockMemory), std::byte{0xEB});
     teams.push_back(std::make_unique<HostTeam>(how.threads));
     for (std::uint32_t t = 0; t < how.threads; ++t) {
       running.emplace_back([&call, &kernel, &how, memory = memories.back().get(), team = teams.back().get(), b, t] {
