@@ -14,7 +14,7 @@ namespace {
 /// A rank of this host takes a descriptor for its connection and one that watches its process, one of another host the
 /// first of these. The process and its program need some for other things.
 constexpr std::size_t kDescriptorsOfRank = 2, kOtherDescriptors = 1024;
-/// With fewer ranks than these, the root leaves the limit of descriptors as the program has it.
+/// The root raises the limit of descriptors only if more ranks than this join.
 constexpr std::int32_t kManyRanks = 256;
 /// Between two reports to all ranks of who is missing; longer if there are more than 4,000 ranks, so that the root
 /// spends a small part of its time on them.

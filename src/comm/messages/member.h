@@ -34,8 +34,8 @@ struct MemberHost {
   static const std::shared_ptr<const MemberHost>& unknown();
 };
 
-/// What a member may use. If ranks are bound to cores, it differs from rank to rank of a host, but not between the
-/// ranks at the same place on two hosts. So it is no part of MemberHost, and a table has each only once.
+/// What a member may use. Launchers that bind ranks to cores give each rank of a host others, but repeat that on every
+/// host. So this is no part of MemberHost, and a table has each different one once.
 struct MemberResources {
   std::string cores{};              ///< the cores that the rank's thread may use, such as "0,2-3"; empty if unknown
   std::uint64_t segment_bytes = 0;  ///< 0 if it has no segment

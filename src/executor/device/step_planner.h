@@ -57,12 +57,12 @@ class StepPlanner {
     if (k >= steps && k >= first.senders.count) return;
     const bool has_own = k != 0 && k < steps;
     const StepShape& shape = has_own ? shape_of(at.step + static_cast<std::uint32_t>(k), half, k) : first;
-    const Share share = share_of(shape, at);
+    const Piece piece = piece_of(shape, at);
     if (half == Half::kReceived) {
       if (k == 0) head(first, at, plan);
-      receive(shape, share, k, before, plan);
+      receive(shape, piece, k, before, plan);
     } else if (k == 0 || shape.senders.count == 0) {  // else k is a message of a step whose work is that of number 0
-      send(shape, share, at, k, before, plan);
+      send(shape, piece, at, k, before, plan);
     }
   }
 
@@ -123,21 +123,21 @@ class StepPlanner {
     return plan.args.count * call_.binding.wire_element.value;
   }
 
-  /// What a step has to do in a tile.
-  struct Share {
+  /// A step's piece of work in a tile.
+  struct Piece {
     Step step;    // copied, because no store can change the copy
     bool exists;  // its block has such a tile
     StepShape::Chunks run;
     std::uint32_t bytes;  // of its message
     bool small;           // the message goes into a cell
   };
-  TUTTI_HD Share share_of(const StepShape& shape, const Cursor& at) const {
+  TUTTI_HD Piece piece_of(const StepShape& shape, const Cursor& at) const {
     const Step step = shape.step;
     const bool exists = !is_ragged() || call_.ragged().has_tile(shape.block, at.tile);
     const StepShape::Chunks run = chunks_at(shape, step, at, exists);
     const std::size_t elements = shape.end == 1 ? run.count : call_.binding.elements(step, at.tile).value;
     const std::size_t bytes = elements * call_.binding.wire_element.value;
-    return Share{step, exists, run, static_cast<std::uint32_t>(bytes), bytes <= call_.links.geometry.cell_bytes};
+    return Piece{step, exists, run, static_cast<std::uint32_t>(bytes), bytes <= call_.links.geometry.cell_bytes};
   }
   TUTTI_HD static std::int32_t messages_of(const StepShape& shape) {
     const Step& step = shape.step;
@@ -162,40 +162,40 @@ class StepPlanner {
   }
 
   /// The received half's part of one step, or of one message of a step.
-  TUTTI_HD void receive(const StepShape& shape, const Share& share, std::int32_t k, const StepPlan& before,
+  TUTTI_HD void receive(const StepShape& shape, const Piece& piece, std::int32_t k, const StepPlan& before,
                         StepPlan* plan) {
-    plan->bytes[k] = share.bytes;
+    plan->bytes[k] = piece.bytes;
     plan->fingerprints[k] =
-        is_ragged() && share.exists ? fingerprint_of_block(call_.fingerprint, shape.block) : call_.fingerprint;
-    const Step& step = share.step;
+        is_ragged() && piece.exists ? fingerprint_of_block(call_.fingerprint, shape.block) : call_.fingerprint;
+    const Step& step = piece.step;
     if (!step.has(kRecv)) return;
     const bool one = step.recv_from == PeerSet::kOne;
-    const std::int32_t peer = !one ? shape.senders[k] : share.exists ? step.recv_peer : call_.links.rank;
-    expect(peer, step, share.small, k, before, plan);
+    const std::int32_t peer = !one ? shape.senders[k] : piece.exists ? step.recv_peer : call_.links.rank;
+    expect(peer, step, piece.small, k, before, plan);
   }
 
   /// The sent half's part of one step.
-  TUTTI_HD void send(const StepShape& shape, const Share& share, const Cursor& at, std::int32_t k,
+  TUTTI_HD void send(const StepShape& shape, const Piece& piece, const Cursor& at, std::int32_t k,
                      const StepPlan& before, StepPlan* plan) {
-    const Step& step = share.step;
-    const StepShape::Chunks& run = share.run;
+    const Step& step = piece.step;
+    const StepShape::Chunks& run = piece.run;
     plan->readers[k] = -1;
-    std::byte* const message = share.exists ? take_message(step, share.small, k, before, plan) : nullptr;
-    const std::uint64_t lent_at = shape.end == 1 && !share.small ? lent(step, run) : 0;
+    std::byte* const message = piece.exists ? take_message(step, piece.small, k, before, plan) : nullptr;
+    const std::uint64_t lent_at = shape.end == 1 && !piece.small ? lent(step, run) : 0;
     plan->lent[k] = lent_at;
     // Whole words that are only sent go into their cell from where they lie.
-    const bool direct = share.small && step.verbs == kSend && shape.end == 1 &&
-                        (reinterpret_cast<std::uintptr_t>(run.source) | share.bytes) % sizeof(std::uint64_t) == 0;
+    const bool direct = piece.small && step.verbs == kSend && shape.end == 1 &&
+                        (reinterpret_cast<std::uintptr_t>(run.source) | piece.bytes) % sizeof(std::uint64_t) == 0;
     plan->data[k] = direct ? run.source : message;
     std::byte* const sent = lent_at != 0 || direct ? nullptr : message;
-    if (k == 0) plan->more = step.together == 0 && at.chunk + run.together < shape.end && share.bytes != 0;
+    if (k == 0) plan->more = step.together == 0 && at.chunk + run.together < shape.end && piece.bytes != 0;
     if (step.together != 0 || k != 0) {
       if (step.has(kSend)) plan->sources[k] = run.source;
-      plan->destinations[k] = share.bytes == 0 || !share.exists ? nullptr : step.has(kSend) ? sent : run.destination;
+      plan->destinations[k] = piece.bytes == 0 || !piece.exists ? nullptr : step.has(kSend) ? sent : run.destination;
       return;
     }
     plan->chunks = run.together;
-    work(shape, share, sent == nullptr ? nullptr : sent + at.at, plan);
+    work(shape, piece, sent == nullptr ? nullptr : sent + at.at, plan);
   }
   TUTTI_HD bool is_ragged() const { return call_.binding.is_ragged; }
 
@@ -259,9 +259,9 @@ class StepPlanner {
   }
 
   /// Says what all threads do with the elements of a step that runs alone.
-  TUTTI_HD void work(const StepShape& shape, const Share& share, std::byte* message, StepPlan* plan) const {
-    const Step& step = share.step;
-    const StepShape::Chunks& own = share.run;
+  TUTTI_HD void work(const StepShape& shape, const Piece& piece, std::byte* message, StepPlan* plan) const {
+    const Step& step = piece.step;
+    const StepShape::Chunks& own = piece.run;
     device::ReduceArgs& args = plan->args;
     args.count = own.count;
     args.destinations = plan->destinations;
